@@ -111,16 +111,19 @@ const CHART: &str = "load.svg";
 const INTRODUCTION: &str = "\
 # Load
 
-Written by `scripts/bench load`. Each measurement has its own five servers, which share the machine with the client, and runs
-on tokio's multi-thread runtime with default settings. All names are different, so no lock is contended unless the
-measurement says so.
+`scripts/bench load` writes this page. Each measurement has its own five servers, which share the machine with the
+client. It runs on tokio's multi-thread runtime with default settings. All names are different, so no lock is contended
+unless a heading states it.
 
 - *goodput*: locks that were acquired and released, per second.
 - *capacity*: the goodput of 64 tasks, each of which locks and releases without a pause.
-- *demand*: requests that start per second, whether earlier ones have finished or not, as a multiple of the capacity.
-- *one in 10 requests acquires a lock*: the others return at once, without the library. This goodput is what the machine can
-  do while it starts ten times as many tasks as it can serve. Compared with it, denials by the library are free or not.
-- *p50*, *p99*: the time from the start of a request to the end of its release, for the requests that succeeded.
+- *demand*: requests that start per second, as a multiple of the capacity. New requests start even if earlier ones have
+  not finished.
+- *one in 10 requests acquires a lock*: the other requests return at once, without the library. The row shows the
+  goodput of a machine that starts ten times as many tasks as it can serve. The difference from the row above is the
+  cost of denials by the library.
+- *p50*, *p99*: the median and the 99th percentile of the time from the start of a request to the end of its release.
+  Only requests that succeeded are included.
 - *keys left*: keys on all five servers after `close()` has returned, or after its time limit of 30 s.
-- *rslock*: with its default settings, which are three attempts.
+- *rslock*: the crate `rslock` with its default settings, which are three attempts.
 ";

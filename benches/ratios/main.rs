@@ -77,9 +77,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     let groups = groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
     let rows: Vec<Row> = groups.flat_map(|(_, run)| run(effort)).collect();
-    let alone: [(&str, FactGroup); 2] = [("admission", admission::idle), ("keepalive", keepalive::run)];
-    let alone = alone.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
-    let facts: Vec<Fact> = alone.flat_map(|(_, run)| run(effort)).collect();
+    let fact_groups: [(&str, FactGroup); 2] = [("admission", admission::idle), ("keepalive", keepalive::run)];
+    let fact_groups = fact_groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
+    let facts: Vec<Fact> = fact_groups.flat_map(|(_, run)| run(effort)).collect();
     let table = report::markdown(&rows) + &report::facts(&facts);
     println!("{table}");
     if writes {
@@ -104,21 +104,27 @@ fn folder() -> Result<PathBuf, Box<dyn Error>> {
 const WAITING: &str = "\
 # Waiting
 
-Written by `scripts/bench waiting`, on five servers of its own. Processes are processes of the system, whose clocks are one.
+`scripts/bench waiting` writes this page, and starts five servers for it. The processes of a measurement run on one
+machine and share its clock.
 
-- *polling*: the same adapter on nodes without notifications, with the default delay of 200 ms.
-- *rslock*: as its documentation has it, with its default delay of 200 ms, trying for ever.
+- *hand-over*: one task or process releases the lock, and the next one holds it.
+- *X/s, a share of Y/s*: the measured rate, and the rate that the hold and the round trips permit.
+- *polling*: the same adapter on nodes without notifications, with the default retry delay of 200 ms.
+- *rslock*: the crate `rslock`, used as in its documentation, with its default delay of 200 ms and unlimited attempts.
 ";
 
 const INTRODUCTION: &str = "\
 # Performance
 
-Written by `scripts/bench`, which measures everything in one run on its own servers. Every figure is a ratio of two things
-that took turns in the same rounds; the median of the rounds counts. For times less is better, for cycles a second more
-is. Absolute figures are this machine's and stand there for orientation.
+`scripts/bench` writes this page. It measures everything in one run, on its own servers. Each *ratio* compares a
+measurement with its baseline. Both take turns in the same rounds, and the ratio is the median of the rounds. The
+*range* contains the least and the greatest ratio of a round. For times, CPU and memory, less is better. For cycles per
+second, more is better. The *value* is the absolute result on this machine.
 
 - *cycle*: acquire and release, both confirmed by a quorum.
-- *by hand*: the same client crate, the same connections and options; one request to all servers at once, done at the
-  quorum, the rest in the background. No timeouts, no undoing, no retries.
-- *rslock*: as its documentation has it.
+- *by hand*: the same client crate with the same connections and options. It sends one request to all servers at once,
+  returns at the quorum, and reads the other replies in the background. It has no timeouts, no cleanup and no retries.
+- *rslock*: the crate `rslock`, used as in its documentation.
+- *p50*, *p99*: the median and the 99th percentile.
+- *us*: microseconds.
 ";

@@ -1,6 +1,6 @@
 //! A proxy in front of each server, which adds the delays of a network.
 //!
-//! Threads of its own hold up every message, so the timers of the measured runtime do not matter.
+//! Separate threads delay every message, so the timers of the measured runtime do not matter.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

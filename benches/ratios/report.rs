@@ -64,7 +64,7 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     for row in rows {
         if row.group != group {
             group = row.group;
-            write!(text, "\n### {group}\n\n| | against | ratio | of the rounds | measured | goal |\n")
+            write!(text, "\n### {group}\n\n| Measurement | Baseline | Ratio | Range | Value | Goal |\n")
                 .and_then(|()| writeln!(text, "|---|---|---:|---:|---:|---|"))
                 .expect("writing to a String succeeds");
         }
@@ -80,7 +80,7 @@ pub(crate) fn facts(facts: &[Fact]) -> String {
     for Fact { group, what, measured, goal } in facts {
         if *group != before {
             before = group;
-            write!(text, "\n### {group}\n\n| | measured | goal |\n|---|---:|---|\n")
+            write!(text, "\n### {group}\n\n| Measurement | Result | Goal |\n|---|---:|---|\n")
                 .expect("writing to a String succeeds");
         }
         let goal = goal

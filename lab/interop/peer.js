@@ -1,4 +1,4 @@
-// A Redlock client of Node, driven line by line; see redlock-redis-rs/examples/interop/peer.rs.
+// A Redlock client in Node, controlled line by line: see redlock-redis-rs/examples/interop/peer.rs.
 //
 // usage: node peer.js redlock|@sesamecare-oss/redlock URL...
 'use strict';
@@ -84,7 +84,7 @@ async function main() {
     if (what === 'lock') console.log((await client.lock(name, Number(millis))) ? 'held' : 'denied');
     else if (what === 'unlock') console.log((await client.unlock(), 'done'));
     else if (what === 'contend') console.log(await contend(client, name, Number(millis), folder, mark, Number(rounds)));
-    else throw new Error(`what is to be done? ${line}`);
+    else throw new Error(`unknown command: ${line}`);
   }
   client.clients.forEach((each) => each.disconnect());
 }

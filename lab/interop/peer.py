@@ -1,4 +1,4 @@
-"""A Redlock client of Python, told what to do line by line: see redlock-redis-rs/examples/interop/peer.rs.
+"""A Redlock client in Python, controlled line by line: see redlock-redis-rs/examples/interop/peer.rs.
 
 usage: peer.py redlock-py|pottery URL...
 """
@@ -43,7 +43,7 @@ class Pottery:
         try:
             self.held.release()
         except self.pottery.ReleaseUnlockedLock:
-            pass  # it had expired
+            pass  # the lock had expired
 
 
 def contend(client, name, millis, folder, mark, rounds):
@@ -54,15 +54,15 @@ def contend(client, name, millis, folder, mark, rounds):
             time.sleep(random.uniform(0.001, 0.004))
         try:
             os.close(os.open(judge, os.O_CREAT | os.O_EXCL))
-            alone = True
+            is_alone = True
         except FileExistsError:
-            overlaps, alone = overlaps + 1, False
+            overlaps, is_alone = overlaps + 1, False
         with open(log, "a") as file:
             file.write(mark)
         last = os.path.getsize(log) >= rounds
         time.sleep(0.001)
         mine += 1
-        if alone:
+        if is_alone:
             os.remove(judge)
         client.unlock()
         if last:
@@ -76,15 +76,15 @@ def main():
     for line in sys.stdin:
         match line.split():
             case ["lock", name, millis]:
-                answer = "held" if client.lock(name, int(millis)) else "denied"
+                reply = "held" if client.lock(name, int(millis)) else "denied"
             case ["unlock"]:
                 client.unlock()
-                answer = "done"
+                reply = "done"
             case ["contend", name, millis, folder, mark, rounds]:
-                answer = contend(client, name, int(millis), folder, mark, int(rounds))
+                reply = contend(client, name, int(millis), folder, mark, int(rounds))
             case words:
-                raise ValueError(f"what is to be done? {words}")
-        print(answer, flush=True)
+                raise ValueError(f"unknown command: {words}")
+        print(reply, flush=True)
 
 
 main()

@@ -1,6 +1,6 @@
 //! The command line.
 //!
-//! The comments are the help texts, which are no Markdown.
+//! The doc comments of options are their help texts, which are plain text.
 #![allow(rustdoc::broken_intra_doc_links)] // doc comments are the help text: brackets mark optional parts
 #![allow(clippy::doc_markdown)]
 
@@ -46,10 +46,10 @@ pub(crate) struct Shared {
     /// A server: redis://HOST[:PORT], rediss:// for TLS, or unix:///PATH. Repeat it for each server
     #[arg(long = "node", value_name = "URL", global = true)]
     pub(crate) nodes: Vec<String>,
-    /// The configuration file, instead of the usual places
+    /// The configuration file, instead of those in the default directories
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Precedes the resource in the names of keys
+    /// The prefix that turns the name of a resource into its key
     #[arg(long, value_name = "PREFIX", global = true)]
     pub(crate) key_prefix: Option<OsString>,
     /// The user for servers whose URL has none
@@ -58,25 +58,25 @@ pub(crate) struct Shared {
     /// A file with the password for servers whose URL has none
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) password_file: Option<PathBuf>,
-    /// The certificate authorities of rediss:// servers, as PEM, instead of the system's
+    /// The certificate authorities for rediss:// servers, in PEM, instead of those of the system
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) cacert: Option<PathBuf>,
-    /// A client certificate for rediss:// servers, as PEM
+    /// A client certificate for rediss:// servers, in PEM
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) cert: Option<PathBuf>,
-    /// The key of the client certificate, as PEM
+    /// The key of the client certificate, in PEM
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) key: Option<PathBuf>,
-    /// How long one server may take to reply [default: 1s]
+    /// The time limit for the reply of one server [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, global = true)]
     pub(crate) node_timeout: Option<Duration>,
-    /// The longest TTL of all programs: a server that may have lost locks does not count until they have expired
+    /// The longest TTL of all programs. A server that may have lost locks does not count until they have expired
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, global = true)]
     pub(crate) longest_ttl: Option<Duration>,
     /// Prints nothing to stderr
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Reports what happens, on stderr; twice for the log of the library
+    /// Prints each step to stderr; if repeated, prints the log of the library, too
     #[arg(short, long, action = ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
 }
@@ -104,7 +104,7 @@ pub(crate) enum Command {
 /// The lock is renewed while the command runs, and released when the command and all its descendants have ended. If the
 /// lock cannot be kept, the command is stopped before another client can get the lock.
 ///
-/// Options end at RESOURCE: what follows COMMAND belongs to it. There is no shell in between.
+/// Options end at RESOURCE: all words after COMMAND are its arguments. No shell interprets them.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock run [OPTIONS] RESOURCE [--] COMMAND [ARGS]...", after_help = RUN_HELP)]
 pub(crate) struct Run {
@@ -121,49 +121,49 @@ pub(crate) struct Run {
     /// The exit code if another client holds the lock
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
-    /// How long the servers keep the lock after a crash of this machine
+    /// The time for which the servers keep the lock after a crash of this machine
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// How long the command has between the first signal and SIGKILL if the lock is lost [default: a quarter of the TTL]
+    /// The time between the first signal and SIGKILL if the lock is lost [default: a quarter of the TTL]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
-    /// The first signal to a command that is to stop
+    /// The first signal that stops the command
     #[arg(long, value_name = "SIGNAL", default_value = "TERM")]
     pub(crate) signal: String,
-    /// How long the command may go on after the keys were deleted: others may hold the lock then
+    /// The time for which the command may continue after the keys were deleted. Another client may hold the lock then
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) stolen_grace: Duration,
     /// Stops the command after this time, with exit code 124. SIGKILL follows after --kill-after, or else --grace
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) max_runtime: Option<Duration>,
-    /// Sends SIGKILL this long after a signal that was passed on [default: never], or after --max-runtime [default: --grace]
+    /// The time until SIGKILL after a forwarded signal [default: never], or after --max-runtime [default: --grace]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
     /// Keeps the lock for at least this time after its grant
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "reader")]
     pub(crate) at_least: Option<Duration>,
-    /// When --at-least applies
+    /// The outcomes of the command to which --at-least applies
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = AtLeastIf::Always, requires = "at_least")]
     pub(crate) at_least_if: AtLeastIf,
-    /// Runs the command once a period: -n, and after success the lock is kept for 0.9 of the period
+    /// Runs the command once a period: implies -n, and keeps the lock for 0.9 of the period after success
     #[arg(long, value_name = "PERIOD", value_parser = duration::parse, conflicts_with_all = ["at_least", "reader"])]
     pub(crate) once_per: Option<Duration>,
-    /// Gets a fencing token for the command, in REDLOCK_FENCING_TOKEN
+    /// Adds a fencing token to the lock, in REDLOCK_FENCING_TOKEN
     #[arg(long, conflicts_with = "reader")]
     pub(crate) fenced: bool,
-    /// Treatment of processes that the command leaves behind
+    /// The treatment of processes that outlive the command
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = LeftoverArg::Kill)]
     pub(crate) leftover: LeftoverArg,
-    /// Process group of the command: its own or not; auto: its own unless there is a terminal
+    /// The process group of the command
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Group::Auto)]
     pub(crate) group: Group,
     /// Writes the outcome to a file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// The label that others see [default: HOST:PID]
+    /// The owner label that other clients see [default: HOST:PID]
     #[arg(long, value_name = "LABEL")]
     pub(crate) owner: Option<String>,
-    /// Leaves the servers' passwords in the environment of the command, for nested runs
+    /// Keeps the servers' passwords in the environment of the command, for nested runs
     #[arg(long)]
     pub(crate) pass_credentials: bool,
 }
@@ -183,24 +183,24 @@ Exit codes: that of the command, or
 /// The names of locks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Names {
-    /// The names: all of them, or a single one with --slots, --shared or --writer
+    /// The names, which are locked all or none; a single one with --slots, --shared or --writer
     #[arg(value_name = "RESOURCE", required = true)]
     pub(crate) resources: Vec<OsString>,
     #[command(flatten)]
     pub(crate) sharing: Sharing,
 }
 
-/// A lock that others may share.
+/// The options of locks that several clients may hold.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[group(multiple = false)]
 pub(crate) struct Sharing {
-    /// One of K slots instead: the locks RESOURCE:slot:0 and so on. `run` passes its index in REDLOCK_SLOT
+    /// Locks one of K slots: RESOURCE:slot:0 and so on. `run` passes the index in REDLOCK_SLOT
     #[arg(long, value_name = "K", value_parser = slot_count())]
     pub(crate) slots: Option<u16>,
-    /// For reading: others with --shared may hold the lock too, but nobody without it
+    /// Locks for reading, together with other clients that use --shared
     #[arg(short = 's', long = "shared")]
     pub(crate) reader: bool,
-    /// For writing: a lock of its own, and while it waits, nobody else gets the lock with --shared
+    /// Locks for writing, alone. While this client waits, no other client gets the lock with --shared
     #[arg(long)]
     pub(crate) writer: bool,
 }
@@ -210,16 +210,16 @@ fn slot_count() -> RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=256)
 }
 
-/// How long to wait for a lock.
+/// The options of the wait for a lock.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Waiting {
     /// Fails at once if another client holds the lock
     #[arg(short = 'n', long = "try", visible_aliases = ["nb", "nonblock"], conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// Waits this long if another client holds the lock [default: without a limit]
+    /// The longest wait if another client holds the lock [default: without a limit]
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// Behavior while too few servers reply
+    /// The behavior while too few servers reply
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Unavailable::Fail)]
     pub(crate) unavailable: Unavailable,
 }
@@ -228,7 +228,7 @@ pub(crate) struct Waiting {
 pub(crate) enum Unavailable {
     /// Fail with exit code 69
     Fail,
-    /// Try again, as long as the wait lasts
+    /// Retry until the wait ends
     Wait,
 }
 
@@ -236,7 +236,7 @@ pub(crate) enum Unavailable {
 pub(crate) enum AtLeastIf {
     /// After success and failure
     Always,
-    /// After success: a failed command can be repeated elsewhere
+    /// After success, so that another machine can repeat a failed command
     Success,
 }
 
@@ -252,37 +252,37 @@ pub(crate) enum LeftoverArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Group {
-    /// Own without a terminal, shared with one
+    /// A new group without a terminal, this process's group with one
     Auto,
-    /// A group of its own
+    /// A new group
     Own,
-    /// The group of this process
+    /// This process's group
     Shared,
 }
 
 /// Acquires a lock and prints a handle, as JSON on stdout
 ///
-/// Nothing renews the lock: it ends with its TTL unless `redlock extend` or `redlock unlock` gets the handle. The handle
-/// is a secret. With --slots, it contains the name of the slot, such as RESOURCE:slot:3.
+/// The lock is not renewed: it ends with its TTL unless `redlock extend` or `redlock unlock` receives the handle. The
+/// handle is a secret. With --slots, it contains the name of the slot, such as RESOURCE:slot:3.
 #[derive(Debug, Args)]
 #[command(mut_arg("reader", |arg| arg.hide(true)))] // for its own error: see `handle::lock`
 pub(crate) struct Lock {
     #[command(flatten)]
     pub(crate) names: Names,
-    /// How long the lock lasts
+    /// The time to live of the lock
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
-    /// Gets a fencing token
+    /// Adds a fencing token to the lock
     #[arg(long)]
     pub(crate) fenced: bool,
-    /// The label that others see [default: HOST:PID]
+    /// The owner label that other clients see [default: HOST:PID]
     #[arg(long, value_name = "LABEL")]
     pub(crate) owner: Option<String>,
 }
 
-/// Where a handle comes from.
+/// The source of a handle.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Handle {
     /// The file with the handle [default: REDLOCK_HANDLE, or else stdin]
@@ -290,7 +290,7 @@ pub(crate) struct Handle {
     pub(crate) handle_file: Option<PathBuf>,
 }
 
-/// Extends a lock whose handle is on stdin, and prints how long it is valid
+/// Extends a lock whose handle is on stdin, and prints its validity
 #[derive(Debug, Args)]
 pub(crate) struct Extend {
     #[command(flatten)]
@@ -307,7 +307,7 @@ pub(crate) struct Unlock {
     pub(crate) handle: Handle,
 }
 
-/// Holds a lock until stdin ends, a signal comes, or a process ends
+/// Holds a lock until stdin ends, a signal arrives, or a process ends
 ///
 /// Prints one line of JSON on stdout when the lock is held. With --slots, the line contains the index of the slot.
 #[derive(Debug, Args)]
@@ -317,23 +317,23 @@ pub(crate) struct Hold {
     /// Holds the lock until this process ends, and stops the process if the lock is lost
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<i32>,
-    /// How long the servers keep the lock after a crash of this machine
+    /// The time for which the servers keep the lock after a crash of this machine
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// How long the process of --pid has between SIGTERM and SIGKILL [default: a quarter of the TTL]
+    /// The time between SIGTERM and SIGKILL for the process of --pid [default: a quarter of the TTL]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
-    /// Gets a fencing token
+    /// Adds a fencing token to the lock
     #[arg(long, conflicts_with = "reader")]
     pub(crate) fenced: bool,
-    /// The label that others see [default: HOST:PID]
+    /// The owner label that other clients see [default: HOST:PID]
     #[arg(long, value_name = "LABEL")]
     pub(crate) owner: Option<String>,
 }
 
-/// Waits until all of the names are free, without locking them
+/// Waits until all names are free, without locking them
 ///
 /// With --slots, waits until one of the slots is free. With --shared, waits until no writer holds the name or waits for
 /// it.
@@ -346,7 +346,7 @@ pub(crate) struct Wait {
     pub(crate) wait: Option<Duration>,
 }
 
-/// Shows who holds locks
+/// Shows the holders of locks
 ///
 /// Exit codes: 0 if all are free, 75 if one is held, 69 if too few servers replied.
 #[derive(Debug, Args)]
@@ -354,7 +354,7 @@ pub(crate) struct Inspect {
     /// The names
     #[arg(value_name = "RESOURCE", required = true)]
     pub(crate) resources: Vec<OsString>,
-    /// The K slots of each name instead, as with `redlock run --slots K`
+    /// Inspects the K slots of each name, as with `redlock run --slots K`
     #[arg(long, value_name = "K", value_parser = slot_count())]
     pub(crate) slots: Option<u16>,
     /// Prints JSON
@@ -370,7 +370,7 @@ pub(crate) struct Break {
     /// The name
     #[arg(value_name = "RESOURCE")]
     pub(crate) resource: OsString,
-    /// The holder as `redlock inspect` shows it: LABEL#FINGERPRINT, or the fingerprint alone
+    /// The holder as `redlock inspect` shows it: LABEL#FINGERPRINT, or only the fingerprint
     #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) holder: String,
 }
@@ -380,7 +380,7 @@ pub(crate) struct Break {
 /// A server in quarantine does not count: see --longest-ttl. Exit codes: 0 if a lock could be granted, otherwise 69.
 #[derive(Debug, Args)]
 pub(crate) struct Health {
-    /// Exit code 69 unless all servers are healthy, such as between two steps of a rolling restart
+    /// Exits with 69 unless all servers are healthy, for example between two steps of a rolling restart
     #[arg(long)]
     pub(crate) all: bool,
     /// Prints JSON
@@ -397,19 +397,19 @@ pub(crate) struct Doctor {
     /// Names whose holders are compared between the servers
     #[arg(value_name = "RESOURCE")]
     pub(crate) resources: Vec<OsString>,
-    /// The TTL that your programs use
+    /// The TTL of your programs
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Also checks what fenced locks need
+    /// Also checks the clocks for fenced locks
     #[arg(long)]
     pub(crate) fenced: bool,
-    /// Also checks the rights that --shared needs
+    /// Also checks the rights for --shared
     #[arg(short = 's', long = "shared")]
     pub(crate) readers: bool,
-    /// How long the speed of the clocks is observed
+    /// The time for which the speed of the clocks is observed
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     pub(crate) observe: Duration,
-    /// Exit code 1 for warnings too
+    /// Exits with 1 for warnings, too
     #[arg(long)]
     pub(crate) strict: bool,
     /// Prints JSON
@@ -419,9 +419,9 @@ pub(crate) struct Doctor {
 
 /// Ends the quarantine of servers: you assert that they have lost no lock
 ///
-/// Use it in two cases only. Either the servers are used for the first time, and no client has ever locked anything
-/// there. Or all servers were down at once, and have written every change to disk before they replied (appendfsync
-/// always). In any other case, two clients may hold the same lock afterwards.
+/// Use it in two cases only. In the first case, the servers are used for the first time, and no client has ever locked
+/// anything there. In the second case, all servers were down at once, and have written every change to disk before they
+/// replied (appendfsync always). In any other case, two clients may hold the same lock afterwards.
 ///
 /// Exit codes: 0 if none of the servers is in quarantine any more, 64 if one is unknown, 69 if one did not reply, 78
 /// without a longest TTL.

@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_micros((millis * 1000.0).round() as u64))
 }
 
-/// Formats a duration for people: `12.3s`, `4m10s`, `250ms`.
+/// Formats a duration in short form: `12.3s`, `4m10s`, `250ms`.
 pub(crate) fn shown(duration: Duration) -> String {
     let millis = duration.as_millis();
     let seconds = millis / 1000;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_rejected() {
+    fn invalid_durations_are_rejected() {
         for text in ["", "s", "-1", "+1", "1e3", "inf", "nan", "5 s", "5x", "1.2.3", "99999999999999"] {
             assert!(parse(text).is_err(), "{text}");
         }

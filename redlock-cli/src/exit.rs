@@ -1,12 +1,12 @@
-//! Exit codes: those of sysexits.h and of `timeout`, because commands use 1 and 2 themselves.
+//! Exit codes: those of sysexits.h and of `timeout`, because commands often exit with 1 or 2.
 
-/// An exit code of this program's own.
+/// An exit code of this program, not of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Code {
-    /// Everything went well.
+    /// Success.
     Ok = 0,
-    /// A check found something.
+    /// A check has findings.
     Findings = 1,
     /// The command line is wrong, or a run is nested in a run under the same lock.
     Usage = 64,
@@ -20,7 +20,7 @@ pub(crate) enum Code {
     Config = 78,
     /// The lock was lost.
     Lost = 79,
-    /// The command ran for too long.
+    /// The command exceeded its maximum runtime.
     TimedOut = 124,
     /// The command is not executable.
     NotExecutable = 126,

@@ -1,4 +1,4 @@
-//! Requests for locks, and their errors, as all commands have them.
+//! Requests for locks, and their errors, for all commands.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -25,19 +25,19 @@ pub(crate) struct Options<'a> {
 pub(crate) enum Kind {
     /// A lock on all names.
     Plain,
-    /// Any of this many slots of a single name.
+    /// A slot of a single name that has this many slots.
     Slot(u16),
     /// A read lock on a single name.
     Reader,
-    /// A lock on a single name that goes before new readers.
+    /// A lock on a single name that has precedence over new readers.
     ///
-    /// A plain lock excludes readers too, but readers that come one after another can keep it waiting forever. It does
-    /// not lock the gate: that is a second key and a second queue, for the sake of readers that few names have.
+    /// A plain lock excludes readers too, but a steady stream of readers can keep it waiting forever. It does not lock
+    /// the gate, which would take a second key and a second queue. Few names have readers.
     Writer,
 }
 
 impl Kind {
-    /// Returns the kind that the options name.
+    /// Returns the kind that the options select.
     pub(crate) fn new(sharing: Sharing) -> Self {
         match sharing {
             Sharing { slots: Some(count), .. } => Self::Slot(count),
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// The subject of a request: all of these names, or one name in another way.
+/// The subject of a request: all names of a lock, or a single name of another kind.
 pub(crate) enum Target<'a> {
     All { redlock: &'a Redlock, resources: &'a [Vec<u8>] },
     Slot(Slots),
@@ -92,9 +92,9 @@ impl Deref for HeldLock {
 /// The slot of an acquired lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Slot {
-    /// From 0.
+    /// The index of the slot, from 0.
     pub(crate) index: usize,
-    /// The name of its lock.
+    /// The name of the slot's lock.
     pub(crate) resource: Vec<u8>,
 }
 
@@ -135,7 +135,9 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Requests the lock, and waits until `until` if another client holds it; without a limit if that is `None`.
+    /// Requests the lock, and waits for it until `until`.
+    ///
+    /// If `until` is `None`, the wait has no limit.
     pub(crate) async fn acquire(
         &self,
         options: &Options<'_>,
@@ -162,14 +164,14 @@ impl<'a> Target<'a> {
 
 /// A lock that was not acquired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Refusal {
-    pub(crate) kind: RefusalKind,
+pub(crate) struct NotAcquired {
+    pub(crate) kind: NotAcquiredKind,
     pub(crate) message: String,
 }
 
-/// Why a lock was not acquired.
+/// The reason why a lock was not acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum RefusalKind {
+pub(crate) enum NotAcquiredKind {
     /// Another client holds it.
     Conflict,
     /// The program itself runs under this lock.
@@ -185,14 +187,14 @@ pub(crate) enum RefusalKind {
 }
 
 /// Returns why a lock was not acquired.
-pub(crate) fn refusal(error: &Error) -> Refusal {
+pub(crate) fn not_acquired(error: &Error) -> NotAcquired {
     let kind = match error.kind() {
-        ErrorKind::Contended => RefusalKind::Conflict,
-        ErrorKind::WrongType | ErrorKind::DamagedCounter | ErrorKind::Unsupported => RefusalKind::Config,
-        ErrorKind::InvalidInput => RefusalKind::Usage,
-        _ => RefusalKind::Unavailable,
+        ErrorKind::Contended => NotAcquiredKind::Conflict,
+        ErrorKind::WrongType | ErrorKind::DamagedCounter | ErrorKind::Unsupported => NotAcquiredKind::Config,
+        ErrorKind::InvalidInput => NotAcquiredKind::Usage,
+        _ => NotAcquiredKind::Unavailable,
     };
-    Refusal { kind, message: message(error) }
+    NotAcquired { kind, message: message(error) }
 }
 
 /// Returns the error as one line.
@@ -206,13 +208,13 @@ const NO_PASSWORD: &str = "set REDLOCK_PASSWORD_FILE, which nested runs get too,
 
 /// Returns the error with its exit code.
 pub(crate) fn failure(error: &Error) -> Failure {
-    let refusal = refusal(error);
-    let code = match (error.kind(), refusal.kind) {
+    let not_acquired = not_acquired(error);
+    let code = match (error.kind(), not_acquired.kind) {
         (ErrorKind::Lost | ErrorKind::Superseded, _) => Code::Lost,
-        (_, RefusalKind::Conflict) => Code::Conflict,
-        (_, RefusalKind::Config) => Code::Config,
-        (_, RefusalKind::Usage) => Code::Usage,
+        (_, NotAcquiredKind::Conflict) => Code::Conflict,
+        (_, NotAcquiredKind::Config) => Code::Config,
+        (_, NotAcquiredKind::Usage) => Code::Usage,
         _ => Code::Unavailable,
     };
-    Failure::new(code, refusal.message)
+    Failure::new(code, not_acquired.message)
 }

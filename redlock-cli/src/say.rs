@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel}
 use std::thread;
 use std::time::Duration;
 
-/// How many lines may wait.
+/// The maximum number of lines that may wait.
 const QUEUE: usize = 256;
 
-/// How long the end of the program waits for the last lines.
+/// The time limit for the last lines at the end of the program.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// How much is shown.
+/// The verbosity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Quiet,
@@ -67,7 +67,7 @@ impl Say {
         if level > self.level {
             return;
         }
-        // Started with the first line, which most runs never have.
+        // The thread starts with the first line, which most runs never write.
         let mut writer = self.writer.borrow_mut();
         let writer = writer.get_or_insert_with(Writer::start);
         let mut line = String::from("redlock: ");

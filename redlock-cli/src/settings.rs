@@ -1,6 +1,6 @@
 //! The servers: from options, the environment, and configuration files, in this order.
 //!
-//! Files with secrets are read here, once. What follows gets their content, so that the keeper needs neither files nor
+//! Files with secrets are read here, once. The keeper receives their content, so that it needs neither files nor
 //! environment.
 
 mod file;
@@ -24,7 +24,8 @@ use crate::exit::Failure;
 
 /// The default limit for one reply.
 ///
-/// Longer than that of the library: each run is a new process, and its first request includes the connection.
+/// It is longer than that of the library, because each run is a new process, and its first request includes the
+/// connection.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The variables of the environment with secrets.
@@ -37,7 +38,7 @@ pub(crate) struct Servers {
     certificates: Certificates,
     key_prefix: Vec<u8>,
     pub(crate) node_timeout: Duration,
-    /// The bound of restart admission, if it is on.
+    /// The longest TTL, if restart admission is enabled.
     pub(crate) longest_ttl: Option<Duration>,
 }
 
@@ -58,7 +59,7 @@ fn label(url: &str) -> String {
     Address::parse(url).map_or_else(|error| error.to_string(), |address| address.to_string())
 }
 
-/// The servers, and what is wrong without being an error.
+/// The servers, and warnings about the settings.
 pub(crate) struct Found {
     pub(crate) servers: Servers,
     pub(crate) warnings: Vec<String>,

@@ -67,8 +67,8 @@ use crate::types::resource::{IntoResource, IntoResources};
 ///
 /// # Drop behavior
 ///
-/// Same as [`crate::Redlock`]: connections close after the last handle, guard or lease is dropped. A program that ends
-/// stops the thread of the locks. Call [`close`](Redlock::close) before that, if cleanup may be pending.
+/// Same as [`crate::Redlock`]: connections close after the last handle, guard or lease is dropped. The thread of the
+/// locks ends with the program. If cleanup may be pending, call [`close`](Redlock::close) before the program ends.
 #[derive(Clone, Debug)]
 pub struct Redlock {
     redlock: crate::Redlock,
@@ -98,7 +98,7 @@ impl Redlock {
         Ok(Self { redlock: builder.build()?, thread: Thread::dedicated() })
     }
 
-    /// Returns the async handle, for all that has no blocking form, such as [`slots`](crate::Redlock::slots).
+    /// Returns the async handle, for methods without a blocking form, such as [`slots`](crate::Redlock::slots).
     ///
     /// Its futures run in any runtime, and in `block_on`.
     ///
@@ -198,8 +198,9 @@ impl Redlock {
         self.lock(resources, ttl).run(work)
     }
 
-    /// Resumes a lock that was [detached](Guard::detach), or that another program holds. Same as
-    /// [`crate::Redlock::resume`].
+    /// Resumes a lock that was [detached](Guard::detach), or that another program holds.
+    ///
+    /// Same as [`crate::Redlock::resume`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -227,8 +228,9 @@ impl Redlock {
         Ok(Guard::new(guard, self.thread.clone()))
     }
 
-    /// Releases a lock that was [detached](Guard::detach), or that another program holds. Same as
-    /// [`crate::Redlock::release`].
+    /// Releases a lock that was [detached](Guard::detach), or that another program holds.
+    ///
+    /// Same as [`crate::Redlock::release`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -253,7 +255,9 @@ impl Redlock {
         self.thread.block_on(self.redlock.release(lease))
     }
 
-    /// Returns the holder of a resource, according to a quorum of nodes. Same as [`crate::Redlock::inspect`].
+    /// Returns the holder of a resource, according to a quorum of nodes.
+    ///
+    /// Same as [`crate::Redlock::inspect`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -373,8 +377,8 @@ impl Thread {
 
 /// Returns whether the calling thread polls a task of tokio, which must not block.
 ///
-/// `spawn_blocking` has a current runtime as well, and may block. Only a task has a budget of polls, which ends within
-/// this number of them. Tokio has no other way to find out, except to panic.
+/// A thread of `spawn_blocking` has a current runtime as well, and may block. Only a task has a cooperative budget,
+/// which is used up within `MAX_BUDGET` polls. Tokio offers no other check, except one that panics.
 fn is_in_task() -> bool {
     const MAX_BUDGET: u32 = u8::MAX as u32 + 1;
     let mut cx = Context::from_waker(Waker::noop());

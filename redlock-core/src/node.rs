@@ -243,9 +243,8 @@ pub trait LockNode: Send + Sync + 'static {
     ///
     /// Returns [`FencedVote::Granted`] with the value of the counters, or denies. If the next number would not be
     /// [plausible](FencingToken::is_plausible), the result is an error of the kind
-    /// [`Rejected`](NodeErrorKind::Rejected), and nothing is changed. A counter that is not plausible itself, that is
-    /// at the end of all numbers, or that is no number, is an error of the kind
-    /// [`DamagedCounter`](NodeErrorKind::DamagedCounter).
+    /// [`Rejected`](NodeErrorKind::Rejected), and nothing is changed. A counter is an error of the kind
+    /// [`DamagedCounter`](NodeErrorKind::DamagedCounter) if it is not plausible, not a number, or at its maximum.
     ///
     /// A backend that supports this states it in its [capabilities](Capabilities::fencing), for this operation and the
     /// next two.
@@ -263,9 +262,9 @@ pub trait LockNode: Send + Sync + 'static {
     /// - Denies if a resource does not hold the token.
     /// - Returns [`Superseded`](ConfirmVote::Superseded) if all resources hold the token and a counter is greater.
     ///   Nothing is changed.
-    /// - Fails with an error of the kind [`Rejected`](NodeErrorKind::Rejected) if all resources hold the token, and
-    ///   `fence` is not [plausible](FencingToken::is_plausible), or of the kind
-    ///   [`DamagedCounter`](NodeErrorKind::DamagedCounter) if a counter is not. Nothing is changed.
+    /// - If all resources hold the token, fails with [`Rejected`](NodeErrorKind::Rejected) if `fence` is not
+    ///   [plausible](FencingToken::is_plausible), and with [`DamagedCounter`](NodeErrorKind::DamagedCounter) if a
+    ///   counter is not plausible. Nothing is changed.
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
         let _ = (claim, ttl, fence);
         Err(NodeError::unsupported("confirm a fencing token"))

@@ -114,7 +114,7 @@ fn an_extension_counts_only_admitted_nodes_and_proves_no_loss() {
         assert_eq!(ErrorKind::NoQuorum, kind(guard.extend(TTL).await));
         assert_eq!(LeaseState::AtRisk, guard.state(), "denials of these nodes prove nothing");
         world.nodes[0].vouch().await.unwrap();
-        // Two nodes count, and one of them has lost the key: that is no quorum either.
+        // Two nodes count, and one of them has lost the key. Thus there is no quorum.
         assert_eq!(ErrorKind::NoQuorum, kind(guard.extend(TTL).await));
         drop(guard);
         world.nothing_left().await;
@@ -152,7 +152,7 @@ fn a_vote_does_not_count_after_a_loss_in_between() {
             world.nodes[0].wait_for_requests(Operation::Acquire, 1).await;
             world.settle().await;
             world.nodes[0].inner().flush();
-            // Admitted again by the time of the reply, over another admission.
+            // By the time of the reply, the node has another admission.
             world.nodes[0].vouch().await.unwrap();
             world.nodes[0].resume().await;
         };

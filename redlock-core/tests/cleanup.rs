@@ -233,7 +233,7 @@ fn a_request_sent_after_its_own_cleanup_is_cleaned_up() {
     }
 }
 
-/// The same as above, for a lock that is held and released before the request is sent.
+/// Same as the test above, for a lock that is held and released before the request is sent.
 #[test]
 fn a_late_request_is_never_sent_after_the_releases_that_clean_it_up() {
     use redlock_testkit::FakeNode;

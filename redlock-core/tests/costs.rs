@@ -201,11 +201,11 @@ fn a_task_that_waits_in_the_queue_takes_less_than_2_kb() {
     let world = granting(5);
     let _guard = block_on(world.redlock.lock("invoice:42", TTL)).unwrap();
     let mut requests: Vec<_> = (0..=TASKS).map(|_| Box::pin(world.redlock.lock("invoice:42", TTL))).collect();
-    // The first one watches, and the others wait in the queue behind it.
+    // The first task watches, and the others wait in the queue behind it.
     let mut wait = |at: usize| assert!(requests[at].as_mut().now_or_never().is_none());
     wait(0);
     let counted = allocation_counter::measure(|| (1..=TASKS).for_each(wait));
     let bytes = usize::try_from(counted.bytes_current).unwrap() / TASKS;
-    // With the allocation of the request itself, which its task makes.
+    // The size includes the allocation of the request itself, which its task makes.
     assert!(bytes + size_of_val(&*requests[0]) < 2_000, "{bytes} bytes");
 }

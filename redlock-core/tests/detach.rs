@@ -54,12 +54,12 @@ fn a_lock_of_another_program_is_extended_and_released() {
         world.nodes.iter().for_each(|node| {
             node.inner().set_holder("a", other.token().clone(), Ttl::new(TTL).unwrap());
         });
-        let theirs = DetachedLease::new("a", "other", 3 * TTL).unwrap();
-        drop(world.redlock.resume(&theirs).await.unwrap().forget());
+        let foreign = DetachedLease::new("a", "other", 3 * TTL).unwrap();
+        drop(world.redlock.resume(&foreign).await.unwrap().forget());
         assert!(world.nodes.iter().all(|node| node.inner().remaining("a").unwrap() > 2 * TTL));
-        assert_eq!(ReleaseOutcome::Released, world.redlock.release(&theirs).await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, world.redlock.release(&foreign).await.unwrap());
         assert_eq!(0, world.keys());
-        assert_eq!(ReleaseOutcome::AlreadyLost, world.redlock.release(&theirs).await.unwrap(), "once");
+        assert_eq!(ReleaseOutcome::AlreadyLost, world.redlock.release(&foreign).await.unwrap(), "once");
     });
 }
 

@@ -323,7 +323,7 @@ fn several_resources_share_a_token_above_all_their_counters() {
     });
 }
 
-/// The cause may be a bad restore, or a manual `SET`.
+/// A bad restore or a manual `SET` can damage a counter like this.
 #[test]
 fn a_damaged_counter_invalidates_only_the_vote_of_its_node() {
     with_five(|world| async move {
@@ -419,7 +419,7 @@ fn an_attempt_names_the_outlier_when_no_quorum_of_counters_can_be_close() {
     });
 }
 
-/// A node clock that was set to 1970 is as wrong as one that is years ahead.
+/// The clock of a node was set to 1970. This is as wrong as a clock that is years ahead.
 #[test]
 fn a_grant_with_a_counter_far_behind_is_not_counted() {
     with_nodes(3, |world| async move {
@@ -453,7 +453,7 @@ fn an_evicted_counter_is_written_back_by_its_holder() {
 
 /// A server evicts the counter of a free lock.
 ///
-/// The other nodes still have theirs, and this node gets it back.
+/// The other nodes still have the counter, and this node gets it back.
 #[test]
 fn an_evicted_counter_on_a_minority_takes_a_second_round_and_preserves_the_order() {
     with_nodes(3, |world| async move {

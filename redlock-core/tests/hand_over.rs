@@ -227,8 +227,9 @@ fn a_hand_over_takes_one_round_trip() {
     }
 }
 
-/// On a runtime with one thread, the next task then runs before the tasks of the clients, so each client sends the
-/// release and the attempt in one write.
+/// On a runtime with one thread, the next task then runs before the tasks of the connections.
+///
+/// Thus each connection sends the release and the attempt in one write.
 #[test]
 fn the_next_task_is_woken_before_the_releases_are_sent() {
     with(&[IDEAL; 5], async |world| {

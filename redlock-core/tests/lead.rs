@@ -148,7 +148,7 @@ fn a_leader_whose_lock_has_expired_is_not_leading() {
         world.sleep(TTL).await;
         let lease = leadership.lease().unwrap();
         world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
-        // Looked at by another task in the step in which the validity ends.
+        // Another task reads the state in the step in which the validity ends.
         world.sleep(lease.remaining()).await;
         assert!(!lease.is_held() && !leadership.is_leading());
     });

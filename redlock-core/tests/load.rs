@@ -72,7 +72,8 @@ fn a_request_without_a_permit_in_time_is_overloaded_and_sends_nothing() {
         let redlock = bounded(&world, 1);
         let ended = lock_all(&world, &redlock, 4, Duration::ZERO).await;
         world.sleep(NODE_TIMEOUT + MS).await;
-        // The first had its turn, and the second has it now. The others have waited for the maximum time of an attempt.
+        // The first request is done, and the second is in flight. The others have waited for the maximum time of an
+        // attempt.
         let ended = std::mem::take(&mut *ended.lock().unwrap());
         let kinds: Vec<_> =
             ended.iter().map(|(number, result)| (*number, result.as_ref().unwrap_err().kind())).collect();

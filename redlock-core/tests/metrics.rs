@@ -207,7 +207,7 @@ fn every_metric_has_a_description_and_is_documented() {
             assert!(description.is_some(), "{key:?} has no description");
             seen.insert(key.key().name().to_owned());
         }
-        // The nodes of the adapters emit this one.
+        // The nodes of the adapters record this metric.
         seen.insert("redlock_node_connected".to_owned());
         assert_eq!(documented(), seen);
     });

@@ -311,20 +311,20 @@ fn documented() -> BTreeSet<String> {
 #[test]
 fn all_events_are_documented_and_contain_no_token() {
     recorded(async |world, recording| {
-        let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
-        let guard = ours.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let client = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
+        let guard = client.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         let mut tokens = vec![world.nodes[0].inner().holder("a").unwrap()];
         world.redlock.try_lock("a", TTL).await.unwrap();
         world.redlock.inspect("a").await.unwrap();
         world.sleep(TTL).await;
         guard.extend(TTL).await.unwrap();
         let detached = guard.detach().await;
-        let guard = ours.resume(&detached).await.unwrap();
+        let guard = client.resume(&detached).await.unwrap();
         world.nodes.iter().for_each(|node| node.inner().clear());
         guard.extend(TTL).await.unwrap_err();
         guard.lost().await;
         drop(guard);
-        let guard = ours.lock("b", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let guard = client.lock("b", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         tokens.push(world.nodes[0].inner().holder("b").unwrap());
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Extend)));
         world.sleep(TTL / 2).await;
@@ -333,13 +333,13 @@ fn all_events_are_documented_and_contain_no_token() {
         let work = async {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
         };
-        ours.run("c", TTL, async |_| work.await).await.unwrap();
+        client.run("c", TTL, async |_| work.await).await.unwrap();
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         let job = async |_| {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
             Ok::<_, ()>(())
         };
-        ours.try_lock("job", TTL).once_per(60 * TTL).run(job).await.unwrap();
+        client.try_lock("job", TTL).once_per(60 * TTL).run(job).await.unwrap();
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         world.nodes[0].inner().set_longest_ttl(TTL);
         world.nodes[0].inner().flush();
@@ -357,7 +357,7 @@ fn all_events_are_documented_and_contain_no_token() {
         let spans = recording.0.spans.lock().unwrap().clone();
         let names = spans.iter().map(|span| span.split(' ').next().unwrap());
         let names = names.chain(events.iter().map(|event| &*event.message)).map(str::to_owned);
-        // It needs a process that stops, such as one of the adapters' tests.
+        // Only a process that stops causes this event, as in the adapters' tests.
         let names = names.chain(["renewal timer late".to_owned()]);
         assert_eq!(documented(), names.collect::<BTreeSet<_>>());
         let everything = format!("{events:?} {spans:?}");

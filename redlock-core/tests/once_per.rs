@@ -35,7 +35,8 @@ fn a_job_that_succeeded_runs_again_after_nine_tenths_of_the_period() {
         let other = world.other_client();
         let spends = 10 * TTL;
         assert!(run(&world.redlock, &world, spends, Ok(())).await);
-        // Until shortly before nine tenths, less what the job itself took. Servers add at most half a second.
+        // The lock is kept until nine tenths of the period, less the duration of the job. Servers add at most half a
+        // second.
         for part in [Duration::ZERO, PERIOD / 2, PERIOD * 4 / 10 - spends - 1000 * MS] {
             world.sleep(part).await;
             assert!(!run(&other, &world, spends, Ok(())).await);

@@ -18,26 +18,26 @@ fn locks(world: &World) -> (RwLock, RwLock) {
 #[test]
 fn readers_share_the_lock_and_exclude_writers() {
     with_five(async |world| {
-        let (ours, theirs) = locks(&world);
+        let (first, second) = locks(&world);
         let readers = [
-            ours.read(TTL).await.unwrap(),
-            theirs.read(TTL).await.unwrap(),
-            ours.read(TTL).try_now().await.unwrap().unwrap(),
+            first.read(TTL).await.unwrap(),
+            second.read(TTL).await.unwrap(),
+            first.read(TTL).try_now().await.unwrap().unwrap(),
         ];
         assert!(readers.iter().all(|reader| reader.is_held() && reader.fencing_token().is_none()));
-        for lock in [&ours, &theirs] {
+        for lock in [&first, &second] {
             assert!(lock.try_write(TTL).await.unwrap().is_none());
             assert_eq!(ErrorKind::Contended, kind(lock.write(TTL).max_wait(500 * MS).await));
         }
         for reader in readers {
             assert_eq!(ReleaseOutcome::Released, reader.release().await.unwrap());
         }
-        let writer = theirs.write(TTL).fenced().await.unwrap();
+        let writer = second.write(TTL).fenced().await.unwrap();
         assert!(writer.fencing_token().is_some());
-        assert!(ours.read(TTL).try_now().await.unwrap().is_none());
-        assert_eq!(ErrorKind::Contended, kind(ours.read(TTL).max_wait(500 * MS).await));
+        assert!(first.read(TTL).try_now().await.unwrap().is_none());
+        assert_eq!(ErrorKind::Contended, kind(first.read(TTL).max_wait(500 * MS).await));
         writer.release().await.unwrap();
-        drop(ours.read(TTL).await.unwrap());
+        drop(first.read(TTL).await.unwrap());
         world.settle().await;
         world.nothing_left().await;
     });
@@ -46,13 +46,13 @@ fn readers_share_the_lock_and_exclude_writers() {
 #[test]
 fn a_plain_lock_excludes_readers_and_writers_and_is_excluded() {
     with_five(async |world| {
-        let (ours, _) = locks(&world);
+        let (first, _) = locks(&world);
         let plain = world.other_client();
         let guard = plain.lock("a", TTL).await.unwrap();
-        assert!(ours.read(TTL).try_now().await.unwrap().is_none());
-        assert!(ours.try_write(TTL).await.unwrap().is_none());
+        assert!(first.read(TTL).try_now().await.unwrap().is_none());
+        assert!(first.try_write(TTL).await.unwrap().is_none());
         guard.release().await.unwrap();
-        let reader = ours.read(TTL).await.unwrap();
+        let reader = first.read(TTL).await.unwrap();
         assert!(plain.try_lock("a", TTL).await.unwrap().is_none());
         assert!(plain.try_lock("a", TTL).fenced().await.unwrap().is_none());
         assert!(plain.try_lock(["a", "b"], TTL).await.unwrap().is_none());
@@ -68,9 +68,9 @@ fn a_plain_lock_excludes_readers_and_writers_and_is_excluded() {
 #[test]
 fn a_reader_cannot_become_the_writer() {
     with_five(async |world| {
-        let (ours, _) = locks(&world);
-        let reader = ours.read(TTL).await.unwrap();
-        let error = ours.write(TTL).max_wait(500 * MS).await.unwrap_err();
+        let (first, _) = locks(&world);
+        let reader = first.read(TTL).await.unwrap();
+        let error = first.write(TTL).max_wait(500 * MS).await.unwrap_err();
         assert_eq!(ErrorKind::Contended, error.kind());
         assert!(
             error.to_string().contains("if this program is one of them, it must release first"),
@@ -84,10 +84,10 @@ fn a_reader_cannot_become_the_writer() {
 #[test]
 fn a_writer_waits_for_the_present_readers_only() {
     with_watching(async |world| {
-        let (ours, theirs) = locks(&world);
+        let (first, second) = locks(&world);
         let log = Arc::new(Mutex::new(Vec::new()));
         for _ in 0..8 {
-            let (there, lock, log) = (world.clone(), theirs.clone(), Arc::clone(&log));
+            let (there, lock, log) = (world.clone(), second.clone(), Arc::clone(&log));
             world.spawn(async move {
                 for _ in 0..40 {
                     let reader = lock.read(TTL).await.unwrap();
@@ -99,7 +99,7 @@ fn a_writer_waits_for_the_present_readers_only() {
             world.sleep(7 * MS).await;
         }
         for _ in 0..5 {
-            let (writer, waited) = world.time(ours.write(TTL)).await;
+            let (writer, waited) = world.time(first.write(TTL)).await;
             assert!(waited < 100 * MS, "{waited:?}");
             let before = log.lock().unwrap().len();
             world.sleep(200 * MS).await;
@@ -115,7 +115,7 @@ fn a_writer_waits_for_the_present_readers_only() {
     });
 }
 
-/// Writers queue: each has its turn, while readers have theirs.
+/// Writers queue: each has its turn, while readers have second.
 #[test]
 fn writers_of_several_processes_queue_and_starve_no_reader() {
     with_watching(async |world| {
@@ -150,11 +150,11 @@ fn writers_of_several_processes_queue_and_starve_no_reader() {
 #[test]
 fn readers_are_notified_when_a_writer_releases() {
     with_watching(async |world| {
-        let (ours, theirs) = locks(&world);
-        let writer = ours.write(TTL).await.unwrap();
+        let (first, second) = locks(&world);
+        let writer = first.write(TTL).await.unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         for _ in 0..20 {
-            let (there, lock, log) = (world.clone(), theirs.clone(), Arc::clone(&log));
+            let (there, lock, log) = (world.clone(), second.clone(), Arc::clone(&log));
             world.spawn(async move {
                 let reader = lock.read(TTL).await.unwrap();
                 log.lock().unwrap().push(there.process.now());
@@ -175,9 +175,9 @@ fn readers_are_notified_when_a_writer_releases() {
 #[test]
 fn a_reader_has_the_life_of_a_lock() {
     with_five(async |world| {
-        let (ours, theirs) = locks(&world);
-        let kept = ours.read(TTL).keep_alive(KeepAlive::new()).await.unwrap();
-        let expiring = theirs.read(TTL).await.unwrap();
+        let (first, second) = locks(&world);
+        let kept = first.read(TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let expiring = second.read(TTL).await.unwrap();
         world.sleep(TTL / 2).await;
         expiring.extend(TTL).await.unwrap();
         world.sleep(TTL / 2 + TTL / 10).await;
@@ -186,14 +186,14 @@ fn a_reader_has_the_life_of_a_lock() {
         assert!(matches!(expiring.state(), LeaseState::Lost(Loss::Expired)), "{:?}", expiring.state());
         assert!(kept.is_held());
         assert_eq!(ReleaseOutcome::AlreadyExpired, expiring.release().await.unwrap());
-        assert!(theirs.try_write(TTL).await.unwrap().is_none(), "the other reader stays");
+        assert!(second.try_write(TTL).await.unwrap().is_none(), "the other reader stays");
         // The key is deleted on a quorum: the next renewal reports the loss.
         world.nodes.iter().take(3).for_each(|node| node.inner().remove("a"));
         world.sleep(TTL).await;
         assert!(matches!(kept.state(), LeaseState::Lost(Loss::Revoked { .. })), "{:?}", kept.state());
         drop(kept);
-        assert_eq!(7, ours.read(TTL).run(async |lease| if lease.is_held() { 7 } else { 0 }).await.unwrap());
-        drop(theirs.write(TTL).await.unwrap());
+        assert_eq!(7, first.read(TTL).run(async |lease| if lease.is_held() { 7 } else { 0 }).await.unwrap());
+        drop(second.write(TTL).await.unwrap());
         world.settle().await;
         world.nothing_left().await;
     });
@@ -202,9 +202,9 @@ fn a_reader_has_the_life_of_a_lock() {
 #[test]
 fn a_dropped_or_failed_read_request_leaves_nothing_behind() {
     with_five(async |world| {
-        let (ours, _) = locks(&world);
+        let (first, _) = locks(&world);
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
-        let mut request = Box::pin(ours.read(TTL));
+        let mut request = Box::pin(first.read(TTL));
         assert!(is_pending(&mut request).await);
         drop(request);
         world.sleep(1_000 * MS).await;
@@ -215,14 +215,14 @@ fn a_dropped_or_failed_read_request_leaves_nothing_behind() {
 #[test]
 fn a_crashed_writer_keeps_readers_out_for_two_seconds_at_most() {
     with_watching(async |world| {
-        let (_, theirs) = locks(&world);
+        let (_, second) = locks(&world);
         let gate = Claim::new("a:writer".into_resources().unwrap(), Token::from_bytes("crashed"));
         let ttl = Ttl::new(2_000 * MS).unwrap();
         for node in &world.nodes {
             assert_eq!(Vote::Granted, node.acquire(&gate, ttl).await.unwrap());
         }
-        assert!(theirs.read(TTL).try_now().await.unwrap().is_none());
-        let (reader, waited) = world.time(theirs.read(TTL)).await;
+        assert!(second.read(TTL).try_now().await.unwrap().is_none());
+        let (reader, waited) = world.time(second.read(TTL)).await;
         assert!(reader.unwrap().is_held() && waited < 2_100 * MS, "{waited:?}");
     });
 }

@@ -13,23 +13,23 @@ use redlock_testkit::{Fault, Operation};
 #[test]
 fn all_slots_are_held_by_different_holders_and_no_other_one_gets_in() {
     with_five(async |world| {
-        let (ours, theirs) =
+        let (first, second) =
             (world.redlock.slots("s", 4).unwrap(), world.other_client().slots("s", 4).unwrap());
         let mut guards = Vec::new();
         for turn in 0..4 {
-            let slots = if turn % 2 == 0 { &ours } else { &theirs };
+            let slots = if turn % 2 == 0 { &first } else { &second };
             guards.push(slots.acquire(TTL).await.unwrap());
         }
         let indices: BTreeSet<_> = guards.iter().map(|guard| guard.index()).collect();
         assert_eq!((0..4).collect::<BTreeSet<_>>(), indices);
-        for slots in [&ours, &theirs] {
+        for slots in [&first, &second] {
             assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
             assert_eq!(ErrorKind::Contended, kind(slots.acquire(TTL).max_wait(500 * MS).await));
         }
         let freed = guards.pop().unwrap();
         let index = freed.index();
         assert_eq!(ReleaseOutcome::Released, freed.release().await.unwrap());
-        assert_eq!(index, theirs.acquire(TTL).await.unwrap().index());
+        assert_eq!(index, second.acquire(TTL).await.unwrap().index());
         drop(guards);
         // The other client releases in the background, too.
         world.settle().await;
@@ -89,10 +89,10 @@ fn a_waiter_is_notified_when_any_slot_becomes_free() {
 #[test]
 fn waiting_tasks_attempt_a_slot_only_when_it_is_free() {
     with_watching(async |world| {
-        let theirs = world.other_client().slots("s", 8).unwrap();
+        let foreign = world.other_client().slots("s", 8).unwrap();
         let mut guards = Vec::new();
         for _ in 0..8 {
-            guards.push(theirs.acquire(60 * TTL).await.unwrap());
+            guards.push(foreign.acquire(60 * TTL).await.unwrap());
         }
         let before = world.request_counts(Operation::Acquire);
         let attempts = || {
@@ -141,10 +141,10 @@ fn of_the_waiters_in_two_processes_one_attempts_a_free_slot() {
 #[test]
 fn the_next_task_continues_the_watches_of_the_one_before() {
     with_watching(async |world| {
-        let theirs = world.other_client().slots("s", 8).unwrap();
+        let foreign = world.other_client().slots("s", 8).unwrap();
         let mut guards = Vec::new();
         for _ in 0..8 {
-            guards.push(theirs.acquire(60 * TTL).await.unwrap());
+            guards.push(foreign.acquire(60 * TTL).await.unwrap());
         }
         let slots = world.redlock.slots("s", 8).unwrap();
         for _ in 0..9 {

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_url_arrives() {
+    fn every_part_of_a_url_is_used() {
         let (config, label) = of("redis://ann:s%20cret@10.0.0.1:7000/3");
         assert_eq!("10.0.0.1:7000", label);
         assert_eq!(ServerConfig::new_centralized("10.0.0.1", 7000), config.server);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_address_has_brackets_for_people_only() {
+    fn an_ipv6_address_has_brackets_only_in_the_label() {
         let (config, label) = of("redis://[::1]:7000");
         assert_eq!("[::1]:7000", label);
         assert_eq!(ServerConfig::new_centralized("::1", 7000), config.server);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connector_shows_its_label_alone() {
+    fn a_connector_shows_only_its_label() {
         let connector = "redis://ann:hunter2@a".into_connector(&options()).unwrap();
         assert_eq!("Connector(\"a:6379\")", format!("{connector:?}"));
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn errors_state_the_unsupported_part() {
         assert!(message("redis://a/256").contains("database 256; the maximum of fred is 255"));
         assert!(message("http://a").contains("redis://"));
         let cluster = ServerConfig::new_clustered(vec![("a", 1)]);
@@ -219,7 +219,7 @@ mod tests {
 
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     #[test]
-    fn tls_is_on_for_rediss_alone() {
+    fn tls_is_on_only_for_rediss() {
         assert!(of("rediss://a").0.uses_tls());
         assert!(!of("redis://a").0.uses_tls());
     }

@@ -34,9 +34,9 @@ use crate::reply;
 
 /// The number of pushes that may wait for the task that passes them on.
 ///
-/// Beyond it, pushes are lost, and all watches of the connection complete. That is harmless but costs one arming each.
-/// fred's default of 32 would be exceeded by one busy task. fred allocates nine channels of this size in advance: 0.5
-/// MB per node, while 4096 would take 3.5 MB.
+/// Above this number, pushes are lost, and all watches of the connection complete. That is harmless, but each watch
+/// must be armed again. One busy task would exceed fred's default of 32. fred allocates nine channels of this size in
+/// advance: 0.5 MB per node, while 4096 would take 3.5 MB.
 const PUSHES: usize = 512;
 
 /// The configuration for reaching one server with fred.

@@ -52,7 +52,7 @@
 //! # Untrusted names and leases
 //!
 //! A lock can have at most 1,000 names. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`]
-//! passes through a party that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value
+//! passes through a party that you do not trust, authenticate it (a MAC). A forged lease deletes any key whose value
 //! its author knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
 //!
 //! # Hostile servers
@@ -60,9 +60,9 @@
 //! fred's decoder has no bounds of its own. A few KB of nested arrays overflow the stack, which aborts the process, and
 //! an endless reply takes memory and CPU time without limit. On Linux and Android a node therefore puts a relay between
 //! fred and the server, in the same process. The relay connects to the server, with TLS if the configuration requires
-//! it. It closes the connection if the server sends a reply of more than 1 MiB, or one that is nested more than 8 levels
-//! deep. fred reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies
-//! such sockets, no node connects.
+//! it. It closes the connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of nesting.
+//! fred reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
+//! sockets, no node connects.
 //!
 //! **On other systems, and with [`node_with_connection`], fred reads the server's replies directly: use them only with
 //! trusted servers, over TLS.** The same holds for `redlock-redis-rs` with `node_with_connection`; its own connections

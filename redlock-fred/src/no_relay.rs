@@ -1,5 +1,6 @@
-//! The absence of a relay: this system has no abstract Unix sockets. fred connects to the server itself, and trusts its
-//! replies.
+//! The replacement for the relay on systems without abstract Unix sockets.
+//!
+//! fred connects to the server itself, and trusts its replies.
 
 use std::future::{Ready, ready};
 use std::io;

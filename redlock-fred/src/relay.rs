@@ -6,7 +6,7 @@
 //! server, with TLS if the configuration requires it. It passes requests on unchanged, and replies only when they are
 //! complete and a [`Scanner`] has accepted them.
 //!
-//! The address is an abstract Unix socket, which exists only on Linux and Android: no file is left behind, and the
+//! The address is an abstract Unix socket, which exists only on Linux and Android. It leaves no file behind, and the
 //! kernel identifies the process at the other end. The relay accepts one connection, from its own process, and closes
 //! the address.
 

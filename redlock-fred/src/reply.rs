@@ -5,8 +5,8 @@
 //! are sentences, or the debug form of an `io::Error`. Only `CLUSTERDOWN` is ambiguous: fred drops the connection over
 //! it, and copies the error of one command to all that were in flight.
 //!
-//! A command was not sent if fred says so: it cancels commands that it has not yet taken from its queue, and rejects
-//! those that do not fit. After any other error a command may have been sent.
+//! A command was not sent if fred reports that: fred cancels commands in its queue, and rejects commands that do not
+//! fit into the queue. After any other error a command may have been sent.
 
 use std::borrow::Cow;
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_fred_kept_in_its_queue_or_out_of_it_is_unsent() {
+    fn only_commands_in_the_queue_or_rejected_by_it_are_unsent() {
         assert_eq!(Sent::No, sent(ErrorKind::Canceled, "Canceled."));
         assert_eq!(Sent::No, sent(ErrorKind::Canceled, "Connection closed unexpectedly."));
         assert_eq!(Sent::No, sent(ErrorKind::Unknown, "Failed to send command to router."));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_system_is_said_for_people() {
+    fn an_error_of_the_system_is_human_readable() {
         let said = |error: std::io::Error| failure(&error.into()).message;
         let denied = std::io::Error::from_raw_os_error(13);
         assert!(denied.to_string().starts_with(&said(denied)));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_against_a_certificate_comes_first() {
+    fn the_reason_why_a_certificate_is_rejected_comes_first() {
         let details = "Ssl(Error { code: ErrorCode(1), cause: Some(Ssl(ErrorStack([Error { code: 167772294, \
             library: \"SSL routines\", function: \"tls_post_process_server_certificate\", \
             reason: \"certificate verify failed\", file: \"../ssl/statem/statem_clnt.c\", line: 1889 }]))) }, \

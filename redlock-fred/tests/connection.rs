@@ -38,7 +38,10 @@ async fn replies_of_every_shape() {
     let map = Reply::Array(vec![bytes("k"), Reply::Int(1)]);
     assert_eq!(map, eval("redis.setresp(3) return {map = {k = true}}").await);
     assert_eq!(bytes("1.5"), eval("redis.setresp(3) return {double = 1.5}").await);
-    assert_eq!(Reply::Error("MINE is wrong".into()), eval("return redis.error_reply('MINE is wrong')").await);
+    assert_eq!(
+        Reply::Error("CUSTOM is wrong".into()),
+        eval("return redis.error_reply('CUSTOM is wrong')").await
+    );
 }
 
 #[tokio::test]
@@ -80,7 +83,7 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_down_leaves_everything_in_flight_open() {
+async fn after_clusterdown_the_outcome_of_requests_in_flight_is_unknown() {
     let down = "-CLUSTERDOWN Hash slot not served\r\n";
     let server = Scripted::start(move |command| greet(command).unwrap_or(Answer::Say(down))).await;
     let connection = connect(server.port()).await;
@@ -105,12 +108,12 @@ async fn authenticates_and_selects_the_database() {
     assert_eq!(bytes("ann"), call(&connection, other("ACL", &[b"WHOAMI"])).await.unwrap());
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
     assert!(only_client(&server).await.contains(" db=3 "));
-    assert_eq!("0", server.command(&["EXISTS", "k"]), "that is database 0");
+    assert_eq!("0", server.command(&["EXISTS", "k"]), "database 0 has no key");
 }
 
 #[cfg(feature = "tokio")]
 #[tokio::test]
-async fn a_failed_connect_says_why_and_not_the_password() {
+async fn a_failed_connect_states_the_reason_without_the_password() {
     use redlock_fred::node::{LockNode, NodeErrorKind};
     use redlock_fred::{Resource, node};
 
@@ -149,18 +152,18 @@ async fn connects_over_a_unix_socket() {
 /// fred does not report this push. If it does one day, this fails, and `push` can be simplified.
 #[cfg(feature = "tokio")]
 #[tokio::test]
-async fn a_flush_is_not_told_and_takes_nothing_from_later_watches() {
+async fn a_flush_is_not_reported_and_does_not_affect_later_watches() {
     use redlock_fred::node::LockNode;
     use redlock_fred::{Resource, node};
 
     let server = RedisServer::start();
     let node = node(server.url(), &Options::tokio()).unwrap();
     let watch = async |name| node.watch(&Resource::new(name).unwrap()).await.unwrap().changed;
-    server.command(&["SET", "a", "theirs"]);
+    server.command(&["SET", "a", "other"]);
     let flushed = watch("a").await;
     server.command(&["FLUSHALL"]);
     let later = watch("a").await;
     assert!(poll_immediate(flushed).await.is_none());
-    server.command(&["SET", "a", "theirs"]);
+    server.command(&["SET", "a", "other"]);
     soon(later).await;
 }

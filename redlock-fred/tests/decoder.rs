@@ -7,7 +7,9 @@ use redis_protocol::resp3::decode::streaming::decode_bytes_mut as resp3;
 use redlock_adapter_tests::decoder::{PIECES, replies};
 use redlock_wire::Scanner;
 
-/// Returns whether the decoder reads all of it as one reply that is not the start of a stream, or rejects it.
+/// Returns whether the decoder reads all bytes as one reply, or rejects them.
+///
+/// A reply that is the start of a stream does not count.
 fn whole(reply: &[u8], resp3_alone: bool) -> bool {
     let buffer = || BytesMut::from(reply);
     let in_resp3 = match resp3(&mut buffer()) {
@@ -27,7 +29,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn a_reply_that_is_complete_here_is_complete_there(
+    fn a_reply_that_is_complete_for_the_scanner_is_complete_for_the_decoder(
         pieces in prop::collection::vec(prop::sample::select(PIECES), 1..12),
         resp3_alone in any::<bool>(),
     ) {

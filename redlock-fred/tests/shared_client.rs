@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// Connects as an application does: with a reconnect policy, and with the replays that fred makes by default.
+/// Connects as an application does, with a reconnect policy and fred's default replays.
 async fn client(server: &RedisServer, version: RespVersion) -> Client {
     let config = Config {
         server: ServerConfig::new_centralized("127.0.0.1", server.port()),
@@ -88,7 +88,7 @@ async fn the_application_and_the_locks_share_a_client() {
         let clients = server.command(&["CLIENT", "LIST"]);
         assert_eq!(1, clients.lines().filter(|line| !line.contains("cmd=client")).count(), "{clients}");
         let tracking = clients.lines().find(|line| !line.contains("cmd=client")).unwrap();
-        assert!(tracking.contains("flags=N "), "tracking is the application's to switch on: {tracking}");
+        assert!(tracking.contains("flags=N "), "only the application may enable tracking: {tracking}");
     }
 }
 
@@ -100,19 +100,23 @@ async fn a_client_that_reconnects_brings_the_node_back_and_replays_nothing() {
     assert!(votes(&*node).await);
     server.kill();
     until(async || {
-        let outcome = timeout(PATIENCE, node.release(&claim())).await.expect("it hangs");
+        let outcome = timeout(PATIENCE, node.release(&claim())).await.expect("the request hangs");
         outcome.is_err_and(|error| error.kind() == NodeErrorKind::Unavailable)
     })
     .await;
     server.restart();
     until(async || client.is_connected()).await;
-    assert_eq!((0, 0), (server.commandstats("set"), server.commandstats("eval")), "none of ours was kept");
+    assert_eq!(
+        (0, 0),
+        (server.commandstats("set"), server.commandstats("eval")),
+        "no request of the node was replayed"
+    );
     until(async || votes(&*node).await).await;
-    assert_eq!(None, node.connection(), "it may be another socket at any time");
+    assert_eq!(None, node.connection(), "the connection may use another socket at any time");
 }
 
 #[tokio::test]
-async fn what_is_in_flight_when_the_server_dies_is_not_sent_again() {
+async fn requests_in_flight_when_the_server_dies_are_not_sent_again() {
     let server = RedisServer::start();
     let client = client(&server, RespVersion::RESP2).await;
     let node = lent(&server, &client);
@@ -123,14 +127,14 @@ async fn what_is_in_flight_when_the_server_dies_is_not_sent_again() {
         sleep(Duration::from_millis(50)).await; // after this it is in flight
         server.restart();
     });
-    assert_eq!(NodeErrorKind::Unknown, outcome.expect("it hangs").unwrap_err().kind());
+    assert_eq!(NodeErrorKind::Unknown, outcome.expect("the request hangs").unwrap_err().kind());
     until(async || client.is_connected()).await;
     assert_eq!(0, server.commandstats("set"));
     assert!(server.keys().is_empty());
 }
 
 #[tokio::test]
-async fn what_a_hung_server_carries_out_late_is_undone() {
+async fn requests_that_a_hung_server_carries_out_late_are_cleaned_up() {
     let servers = RedisServer::start_many(3);
     let mut nodes = Vec::new();
     for server in &servers {
@@ -148,6 +152,6 @@ async fn what_a_hung_server_carries_out_late_is_undone() {
         assert_eq!(ErrorKind::NoQuorum, kind);
     }
     servers[1..].iter().for_each(RedisServer::resume);
-    timeout(PATIENCE, redlock.close()).await.expect("what hung is not undone");
+    timeout(PATIENCE, redlock.close()).await.expect("requests to the hung servers are not cleaned up");
     assert!(servers.iter().all(|server| server.keys().is_empty()));
 }

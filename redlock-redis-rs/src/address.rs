@@ -18,8 +18,8 @@ use crate::tls::Tls;
 ///
 /// Of a [`ConnectionInfo`], only the server, login, database, TCP keep-alive and `TCP_USER_TIMEOUT` are used. This
 /// crate sets the protocol version, Nagle's algorithm and lingering. A [`ConnectionInfo`] that contains certificates,
-/// or that disables the check of the server's certificate, is rejected: the client does not return them, so the node
-/// could not use them. Set [`Options::root_certificates`] and [`Options::client_identity`] instead.
+/// or that disables the check of the server's certificate, is rejected. The client does not return these settings, so
+/// the node could not use them. Set [`Options::root_certificates`] and [`Options::client_identity`] instead.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the address of a server",
     label = "expected a URL, an `Address`, a `ConnectionInfo` or a `Client`"
@@ -67,7 +67,8 @@ impl IntoConnector for ConnectionInfo {
             ConnectionAddr::TcpTls { host, port, tls_params: None, insecure: false } => {
                 Endpoint::tcp(host, *port, true)
             }
-            // The client does not return them, and would connect without the bounds on the server's replies.
+            // The client does not return the certificates, and would connect without the bounds on the server's
+            // replies.
             ConnectionAddr::TcpTls { .. } => {
                 let certificates =
                     "set certificates in `Options`; the certificate of the server is always checked";
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_url_arrives() {
+    fn every_part_of_a_url_is_used() {
         let (info, label) = of("redis://ann:s%20cret@10.0.0.1:7000/3");
         assert_eq!("10.0.0.1:7000", label);
         assert_eq!(&ConnectionAddr::Tcp("10.0.0.1".into(), 7000), info.addr());
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_address_has_brackets_for_people_only() {
+    fn an_ipv6_address_has_brackets_only_in_the_label() {
         let (info, label) = of("redis://[::1]:7000");
         assert_eq!("[::1]:7000", label);
         assert_eq!(&ConnectionAddr::Tcp("::1".into(), 7000), info.addr());
@@ -188,7 +189,7 @@ mod tests {
 
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     #[test]
-    fn tls_is_on_for_rediss_alone() {
+    fn tls_is_on_only_for_rediss() {
         let secure = |url| matches!(of(url).0.addr(), ConnectionAddr::TcpTls { insecure: false, .. });
         assert!(secure("rediss://a") && secure("rediss://[::1]") && !secure("redis://a"));
     }
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_without_the_password() {
+    fn errors_state_the_unsupported_part_without_the_password() {
         let shown = message("redis://me:hunter2@a/x");
         assert!(shown.contains("database") && !shown.contains("hunter2"), "{shown}");
     }

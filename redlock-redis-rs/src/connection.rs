@@ -141,7 +141,7 @@ impl redlock_wire::Connection for Connection {
         pack(command)
     }
 
-    /// Boxed: if many requests are sent, they go in pipelines, whose futures would carry the space for this one.
+    /// Boxed, because many requests go in pipelines, whose futures would otherwise reserve space for this future.
     fn call(&self, command: Cmd) -> impl Future<Output = Result<Reply, Failure>> + Send {
         Box::pin(async move {
             self.check()?;
@@ -217,7 +217,7 @@ impl Loss {
 
     async fn wait(&self) {
         while !self.has_happened() {
-            // Listens before looking, so that the loss is not missed.
+            // Listens before it reads the flag, so that the loss is not missed.
             let event = self.event.listen();
             if !self.has_happened() {
                 event.await;

@@ -54,9 +54,9 @@
 //!
 //! # Hostile servers
 //!
-//! A node closes its connection if the server sends a reply of more than 1 MiB, or one that is nested more than 8
-//! levels deep. It then connects again as after any loss. A server may send without end, even before the login or on an
-//! idle connection. It then takes about 20 MB of memory at most, and only its own node fails. Two things follow:
+//! A node closes its connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of nesting.
+//! It then connects again as after any loss. A server may send without end, even before the login or on an idle
+//! connection. It then takes about 20 MB of memory at most, and only its own node fails. Two things follow:
 //!
 //! - Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
 //! - A connection of the application ([`node_with_connection`]) has only the limits of the client.
@@ -64,7 +64,7 @@
 //! # Untrusted names and leases
 //!
 //! A lock can have at most 1,000 names. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`]
-//! passes through a party that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value
+//! passes through a party that you do not trust, authenticate it (a MAC). A forged lease deletes any key whose value
 //! its author knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
 //!
 //! # Time limits

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_servers_error_leaves_the_outcome_open() {
+    fn after_an_error_that_is_not_the_servers_the_outcome_is_unknown() {
         for error in [
             RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe)),
             RedisError::from((ErrorKind::Parse, "nonsense")),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_denial_of_resp3_is_one() {
+    fn only_an_error_reply_about_resp3_counts_as_its_denial() {
         let denies = |wire: &str| denies_resp3(&parsed(wire).extract_error().unwrap_err());
         assert!(denies("-ERR unknown command 'HELLO', with args beginning with: '3'\r\n"));
         assert!(denies("-NOPROTO unsupported protocol version\r\n"));

@@ -6,8 +6,8 @@
 //! - It receives no pushes, since their loss [could not be detected](crate::node_with_connection#notifications).
 //! - The next command detects its loss.
 //!
-//! Nothing is sent late anyway: a command that waits for a reconnect waits in the future of the call, which the core
-//! drops at its time limit.
+//! No command is sent late. A command that waits for a reconnect waits in the future of the call, which the core drops
+//! at its time limit.
 
 use std::fmt;
 

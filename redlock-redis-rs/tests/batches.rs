@@ -1,4 +1,4 @@
-//! Requests that meet on one connection and go as one: the order is kept.
+//! The order of requests that one connection sends as a batch.
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
@@ -13,10 +13,10 @@ use redlock_redis_rs::{IntoResources, Options, Resource, node};
 use redlock_testkit::RedisServer;
 use tokio::task::yield_now;
 
-/// More than a task of tokio's may do before it must let others run (128).
+/// More operations than tokio allows a task before the task must yield (128).
 const MANY: usize = 200;
 
-type Asked = Pin<Box<dyn Future<Output = Result<Vote, NodeError>> + Send>>;
+type AcquireFuture = Pin<Box<dyn Future<Output = Result<Vote, NodeError>> + Send>>;
 
 fn claim(name: &str) -> Claim {
     Claim::new(name.into_resources().unwrap(), Token::from_bytes("mine"))
@@ -26,27 +26,27 @@ fn ttl() -> Ttl {
     Ttl::new(Duration::from_secs(60)).unwrap()
 }
 
-fn acquire(node: &Arc<dyn LockNode>, name: &str) -> Asked {
+fn acquire(node: &Arc<dyn LockNode>, name: &str) -> AcquireFuture {
     let (node, claim) = (Arc::clone(node), claim(name));
     Box::pin(async move { node.acquire(&claim, ttl()).await })
 }
 
-async fn once(asked: &mut Asked) {
+async fn once(request: &mut AcquireFuture) {
     poll_fn(|cx| {
-        assert!(asked.as_mut().poll(cx).is_pending());
+        assert!(request.as_mut().poll(cx).is_pending());
         Poll::Ready(())
     })
     .await;
 }
 
-/// A write is given up, and undone, at the very moment at which many others are answered.
+/// A write is dropped and released at the moment when the replies to many other writes arrive.
 #[tokio::test]
-async fn a_release_does_not_overtake_its_write_where_many_are_answered_at_once() {
+async fn a_release_does_not_overtake_its_write_when_many_replies_arrive_at_once() {
     let server = Arc::new(RedisServer::start());
-    let asked = Arc::clone(&server);
-    // In a task of its own, so that it takes turns with those of the connection.
+    let task_server = Arc::clone(&server);
+    // A separate task, so that it alternates with the tasks of the connection.
     let left = tokio::spawn(async move {
-        let server = asked;
+        let server = task_server;
         let node: Arc<dyn LockNode> = Arc::new(node(server.url(), &Options::tokio()).unwrap());
         node.inspect(&Resource::new("a").unwrap()).await.unwrap();
         server.pause();
@@ -60,9 +60,9 @@ async fn a_release_does_not_overtake_its_write_where_many_are_answered_at_once()
             }
         }
         server.resume();
-        // Kept busy, until all replies are there to be read at once.
+        // Blocks the thread until all replies have arrived, so that they are read at once.
         std::thread::sleep(Duration::from_millis(100));
-        // Woken by the first reply, ahead of whoever waits for the others.
+        // The first reply wakes this task before the tasks that wait for the other replies.
         others.remove(0).await.unwrap();
         let (mut write, mut beside) = (acquire(&node, "a"), acquire(&node, "b"));
         once(&mut write).await;

@@ -30,7 +30,7 @@ fn a_connection_is_lost_with_its_runtime() {
 }
 
 #[tokio::test]
-async fn nonsense_from_the_server_is_the_end_of_the_connection() {
+async fn invalid_data_from_the_server_ends_the_connection() {
     let server = Scripted::start(|command| greet(command).unwrap_or(Answer::Say("?!\r\n"))).await;
     let connection = connect(server.port()).await;
     assert_eq!(Sent::Maybe, soon(call(&connection, set(b"k", b"v", true))).await.unwrap_err().sent);
@@ -47,7 +47,7 @@ async fn in_resp2_the_next_command_detects_the_loss() {
 }
 
 #[tokio::test]
-async fn a_failed_connect_says_why_and_not_the_password() {
+async fn a_failed_connect_states_the_reason_without_the_password() {
     let rejected = |server: RedisServer, password: &'static str| async move {
         let node =
             node(format!("redis://:{password}@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();

@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn a_reply_that_is_complete_here_is_complete_there(
+    fn a_reply_that_is_complete_for_the_scanner_is_complete_for_the_decoder(
         pieces in prop::collection::vec(prop::sample::select(PIECES), 1..12),
     ) {
         let bytes = pieces.concat();
@@ -20,7 +20,7 @@ proptest! {
                 let next = parser.parse_value(&mut stream);
                 prop_assert!(matches!(next, Ok(Value::Int(7))), "{:?}: {next:?}", String::from_utf8_lossy(reply));
             } else {
-                // Rejected, and not for lack of bytes: more of them change nothing.
+                // The decoder rejected the bytes. More bytes do not change that.
                 let more = [reply, &b":7\r\n".repeat(9)[..]].concat();
                 prop_assert!(Parser::new().parse_value(&more[..]).is_err(), "{:?}", String::from_utf8_lossy(reply));
             }

@@ -87,7 +87,7 @@ async fn the_application_and_the_locks_share_a_connection() {
         let clients = server.command(&["CLIENT", "LIST"]);
         assert_eq!(1, clients.lines().filter(|line| !line.contains("cmd=client")).count(), "{clients}");
         let tracking = clients.lines().find(|line| !line.contains("cmd=client")).unwrap();
-        assert!(tracking.contains("flags=N "), "tracking is the application's to switch on: {tracking}");
+        assert!(tracking.contains("flags=N "), "only the application may enable tracking: {tracking}");
     }
 }
 
@@ -98,13 +98,13 @@ async fn a_manager_that_reconnects_brings_the_node_back() {
     assert!(votes(&*node).await);
     server.kill();
     until(async || {
-        let outcome = timeout(PATIENCE, node.release(&claim())).await.expect("it hangs");
+        let outcome = timeout(PATIENCE, node.release(&claim())).await.expect("the request hangs");
         outcome.is_err_and(|error| error.kind() == NodeErrorKind::Unavailable)
     })
     .await;
     server.restart();
     until(async || votes(&*node).await).await;
-    assert_eq!(None, node.connection(), "it may be another socket at any time");
+    assert_eq!(None, node.connection(), "the connection may use another socket at any time");
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_connection_that_is_lost_stays_lost() {
 }
 
 #[tokio::test]
-async fn what_a_hung_server_carries_out_late_is_undone() {
+async fn requests_that_a_hung_server_carries_out_late_are_cleaned_up() {
     let servers = RedisServer::start_many(3);
     let mut nodes = Vec::new();
     for server in &servers {
@@ -140,6 +140,6 @@ async fn what_a_hung_server_carries_out_late_is_undone() {
         assert_eq!(ErrorKind::NoQuorum, kind);
     }
     servers[1..].iter().for_each(RedisServer::resume);
-    timeout(PATIENCE, redlock.close()).await.expect("what hung is not undone");
+    timeout(PATIENCE, redlock.close()).await.expect("requests to the hung servers are not cleaned up");
     assert!(servers.iter().all(|server| server.keys().is_empty()));
 }

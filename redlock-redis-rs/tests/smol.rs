@@ -14,7 +14,7 @@ use redlock_testkit::RedisServer;
 use smol::Timer;
 use smol::future::or;
 
-/// Far above what anything here takes; what runs into it hangs.
+/// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn ttl() -> Ttl {
@@ -76,10 +76,10 @@ fn a_lock_is_taken_and_released() {
     assert!(servers.iter().all(|server| server.keys().is_empty()));
 }
 
-/// smol, whose tasks are counted.
+/// The smol runtime, with a count of its tasks.
 #[derive(Clone, Debug, Default)]
 struct Counting(
-    /// A clone for each, beside this one.
+    /// The number of clones is the number of tasks plus one.
     Arc<()>,
 );
 
@@ -142,7 +142,7 @@ fn a_change_is_notified() {
     let node = node(server.url(), &Options::smol()).unwrap();
     let resource = Resource::new("a").unwrap();
     smol::block_on(soon(async {
-        for change in ["SET a theirs", "DEL a", "FLUSHALL", "CLIENT KILL TYPE normal"] {
+        for change in ["SET a other", "DEL a", "FLUSHALL", "CLIENT KILL TYPE normal"] {
             let watch = node.watch(&resource).await.unwrap();
             server.command(&change.split(' ').collect::<Vec<_>>());
             watch.changed.await;

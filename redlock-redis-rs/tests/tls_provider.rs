@@ -1,6 +1,6 @@
-//! The cryptography provider of rustls belongs to the application: nothing here installs one for the process.
+//! The cryptography provider of rustls belongs to the application: this library installs none for the process.
 //!
-//! One test, in a process of its own.
+//! A single test, so that no other test shares its process.
 #![cfg(all(feature = "tokio", feature = "tls-rustls"))]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 async fn no_provider_is_installed_for_the_process() {
     for url in ["redis://127.0.0.1:1", "rediss://127.0.0.1:1"] {
         let node = node(url, &Options::tokio()).unwrap();
-        // Nobody listens there.
+        // No server listens on this port.
         drop(node.inspect(&Resource::new("a").unwrap()).await.unwrap_err());
         assert!(CryptoProvider::get_default().is_none(), "{url}");
     }

@@ -1,7 +1,7 @@
 //! A small service that locks, and its tests.
 //!
-//! The service takes a `Redlock` and contains no test code. The tests pass one over fake nodes, in simulated time.
-//! Minutes of hanging, crashing and waiting pass in milliseconds, and the same seed gives the same run.
+//! The service takes a `Redlock` and contains no test code. The tests pass a `Redlock` over fake nodes, in simulated
+//! time. Minutes of hanging, crashing and waiting pass in milliseconds, and the same seed gives the same run.
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ struct Billing {
 }
 
 impl Billing {
-    /// Stops in the middle when the lock is lost, so that no other machine charges at the same time.
+    /// If the lock is lost, the charge is canceled, so that no other machine charges at the same time.
     async fn charge(&self, invoice: u32) -> Result<(), Error> {
         let work = async |_lease| {
             if !self.bank.has_charged(invoice) {

@@ -11,9 +11,9 @@
 //! use redlock_testkit::MemoryNode;
 //! use redlock_testkit::conformance::{self, Backend};
 //!
-//! struct Mine(MemoryNode);
+//! struct MyBackend(MemoryNode);
 //!
-//! impl Backend for Mine {
+//! impl Backend for MyBackend {
 //!     async fn node(&self) -> Arc<dyn LockNode> {
 //!         self.0.clone().into()
 //!     }
@@ -21,14 +21,14 @@
 //!
 //! // In a file under `tests`: a `#[test]` for each case.
 //! redlock_testkit::conformance!(
-//!     Mine(MemoryNode::new("mine")),
+//!     MyBackend(MemoryNode::new("a")),
 //!     without: [admission, non_lock_values]
 //! );
 //!
-//! // With a test harness of your own.
+//! // With a custom test harness.
 //! # fn main() {
 //! for case in conformance::cases() {
-//!     let outcome = conformance::run(&Mine(MemoryNode::new("mine")), case);
+//!     let outcome = conformance::run(&MyBackend(MemoryNode::new("a")), case);
 //!     println!("{case}: {outcome:?}");
 //! }
 //! # }
@@ -103,7 +103,7 @@ use self::needs::Need;
 use self::stage::Stage;
 use crate::threads::ThreadRuntime;
 
-/// One server without any keys, for one case, and the means to run its clients.
+/// A server without any keys, for one case, and the means to run its clients.
 ///
 /// It is dropped when the case is over.
 pub trait Backend {
@@ -158,13 +158,13 @@ pub trait Backend {
 /// # use redlock_core::node::LockNode;
 /// # use redlock_testkit::MemoryNode;
 /// # use redlock_testkit::conformance::{self, Backend};
-/// # struct Mine(MemoryNode);
-/// # impl Backend for Mine {
+/// # struct MyBackend(MemoryNode);
+/// # impl Backend for MyBackend {
 /// #     async fn node(&self) -> Arc<dyn LockNode> { self.0.clone().into() }
 /// # }
-/// # let mine = || Mine(MemoryNode::new("mine"));
+/// # let backend = || MyBackend(MemoryNode::new("a"));
 /// for case in conformance::cases().filter(|case| case.starts_with("release_")) {
-///     conformance::run(&mine(), case); // a new server for each case
+///     conformance::run(&backend(), case); // a new server for each case
 /// }
 /// ```
 pub fn cases() -> impl Iterator<Item = &'static str> {
@@ -180,21 +180,21 @@ pub enum Outcome {
     Skipped(&'static str),
 }
 
-/// Runs one case, or skips it if the backend lacks a capability that the case needs.
+/// Runs one case, or skips it if the backend lacks a capability that it needs.
 ///
 /// ```
 /// # use std::sync::Arc;
 /// # use redlock_core::node::LockNode;
 /// # use redlock_testkit::MemoryNode;
 /// # use redlock_testkit::conformance::{self, Backend, Outcome};
-/// # struct Mine(MemoryNode);
-/// # impl Backend for Mine {
+/// # struct MyBackend(MemoryNode);
+/// # impl Backend for MyBackend {
 /// #     async fn node(&self) -> Arc<dyn LockNode> { self.0.clone().into() }
 /// # }
-/// # let mine = || Mine(MemoryNode::new("mine"));
-/// let outcome = conformance::run(&mine(), "acquire_grants_a_free_resource");
+/// # let backend = || MyBackend(MemoryNode::new("a"));
+/// let outcome = conformance::run(&backend(), "acquire_grants_a_free_resource");
 /// assert_eq!(Outcome::Passed, outcome);
-/// let outcome = conformance::run(&mine(), "two_clients_learn_of_a_loss");
+/// let outcome = conformance::run(&backend(), "two_clients_learn_of_a_loss");
 /// let expected = Outcome::Skipped("admission");
 /// assert_eq!(expected, outcome, "`Backend::loss` is missing");
 /// ```
@@ -397,9 +397,11 @@ macro_rules! __conformance_tests {
     };
 }
 
-/// Generates the test of one case: ignored if one of its needs is among the capabilities that the backend lacks.
+/// Generates the test of one case.
 ///
-/// The second list of these is what is left to compare with the first need.
+/// The test is ignored if one of its needs is among the capabilities that the backend lacks.
+///
+/// The second list of capabilities is the part that is not yet compared with the first need.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_test {

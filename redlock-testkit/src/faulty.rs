@@ -82,9 +82,10 @@ impl<N: LockNode> Faulty<N> {
 
     /// Passes on the inner node's [`connection`](LockNode::connection).
     ///
-    /// Every loss of the connection leads to a new number. By default there is no connection. A connection guarantees
-    /// that requests are carried out in the order in which they were sent, and a script may reorder them. An ordered
-    /// node keeps the guarantee: a request behind one that hangs hangs as well, and faults that reorder are rejected.
+    /// Every loss of the connection leads to a new number. By default there is no connection, because a connection
+    /// guarantees that requests are carried out in the order in which they were sent, and a script may reorder them. An
+    /// ordered node keeps the guarantee: a request behind one that hangs hangs as well, and faults that reorder are
+    /// rejected.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -400,7 +401,7 @@ impl<N: LockNode> Faulty<N> {
             (state.admit(request), self.0.crashed.listen())
         };
         self.0.arrived.notify(usize::MAX);
-        first(self.answer(admission), async {
+        first(self.outcome(admission), async {
             crash.await;
             Err(connection_lost())
         })
@@ -408,23 +409,23 @@ impl<N: LockNode> Faulty<N> {
         .map(NodeReply::expect)
     }
 
-    async fn answer(&self, admission: Admission) -> Outcome {
+    async fn outcome(&self, admission: Admission) -> Outcome {
         match admission {
             Admission::Down => Err(NodeError::unavailable("connection refused")),
             Admission::Apply(request) => request.apply(&self.0.node).await,
-            Admission::Hangs(answer) => answer.await.unwrap_or_else(|_| Err(connection_lost())),
+            Admission::Hangs(reply) => reply.await.unwrap_or_else(|_| Err(connection_lost())),
             Admission::ReplyHeld(request, go) => {
-                let answer = request.apply(&self.0.node).await;
+                let outcome = request.apply(&self.0.node).await;
                 go.await.map_err(|_| connection_lost())?;
-                answer
+                outcome
             }
-            Admission::Fault(effect, request) => self.suffer(effect, request).await,
+            Admission::Fault(effect, request) => self.apply_fault(effect, request).await,
         }
     }
 
-    async fn suffer(&self, effect: Effect, request: Request) -> Outcome {
+    async fn apply_fault(&self, effect: Effect, request: Request) -> Outcome {
         match effect {
-            Effect::Deny => Ok(request.denied().expect("only requests that can be denied are struck")),
+            Effect::Deny => Ok(request.denied().expect("only requests that can be denied meet this fault")),
             Effect::Fail(error) => Err(error),
             Effect::Delay(delay) => {
                 self.0.runtime.sleep(delay).await;
@@ -443,7 +444,7 @@ impl<N: LockNode> Faulty<N> {
             }
             Effect::Miscount(counter) => match request.apply(&self.0.node).await {
                 Ok(NodeReply::Fenced(FencedVote::Granted(_))) => Ok(FencedVote::Granted(counter).into()),
-                answer => answer,
+                outcome => outcome,
             },
             Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),
         }
@@ -451,16 +452,16 @@ impl<N: LockNode> Faulty<N> {
 
     /// Runs the request in the background, independent of its caller.
     async fn apply_late(&self, delay: Duration, request: Request) -> Outcome {
-        let (reply, answer) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let (node, sent_before) = (self.clone(), self.state().crashes);
         self.0.runtime.spawn(Box::pin(async move {
             node.0.runtime.sleep(delay).await;
             if node.state().crashes == sent_before {
                 // The caller may have stopped waiting; the fault exists for this case.
-                drop(reply.send(request.apply(&node.0.node).await));
+                drop(sender.send(request.apply(&node.0.node).await));
             }
         }));
-        answer.await.unwrap_or_else(|_| Err(connection_lost()))
+        receiver.await.unwrap_or_else(|_| Err(connection_lost()))
     }
 
     /// Watches with this request. A crash completes the watch.
@@ -559,7 +560,7 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.0.node.longest_ttl()
     }
 
-    /// Returns that of the inner node, and a quarantine while the node is down.
+    /// Returns the admission of the inner node, or a quarantine while the node is down.
     fn admission(&self) -> NodeAdmission {
         match self.0.node.admission() {
             NodeAdmission::Admitted(_) if self.state().down => {
@@ -618,7 +619,7 @@ fn connection_lost() -> NodeError {
     NodeError::unknown("the connection was lost")
 }
 
-/// Returns the output of the faster future; of the left one if both are ready.
+/// Returns the output of the faster future, or of `left` if both are ready.
 async fn first<T>(left: impl Future<Output = T>, right: impl Future<Output = T>) -> T {
     let (mut left, mut right) = (pin!(left), pin!(right));
     poll_fn(|context| match left.as_mut().poll(context) {

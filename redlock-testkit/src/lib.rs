@@ -203,9 +203,9 @@
 //! use redlock_testkit::conformance::Backend;
 //!
 //! /// A server of its own for each case: here, one in memory.
-//! struct Mine(MemoryNode);
+//! struct MyBackend(MemoryNode);
 //!
-//! impl Backend for Mine {
+//! impl Backend for MyBackend {
 //!     /// Another client of the same server at each call.
 //!     async fn node(&self) -> Arc<dyn LockNode> {
 //!         self.0.clone().into()
@@ -213,12 +213,12 @@
 //! }
 //!
 //! redlock_testkit::conformance!(
-//!     Mine(MemoryNode::new("mine")),
+//!     MyBackend(MemoryNode::new("a")),
 //!     without: [admission, non_lock_values]
 //! );
 //! # fn main() {
 //! # use redlock_testkit::conformance;
-//! # conformance::cases().for_each(|case| { conformance::run(&Mine(MemoryNode::new("mine")), case); });
+//! # conformance::cases().for_each(|case| { conformance::run(&MyBackend(MemoryNode::new("a")), case); });
 //! # }
 //! ```
 //!

@@ -1,7 +1,8 @@
 //! A lock node in memory that follows the contract exactly.
 //!
-//! Every operation takes effect at once, when its future is first polled. Nothing is ever half done, and requests are
-//! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds the faults of networks.
+//! Every operation takes effect at once, when its future is first polled. No operation is ever partly done, and
+//! requests are carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds the faults of
+//! networks.
 
 mod admission;
 mod counters;
@@ -271,9 +272,10 @@ impl MemoryNode {
         self.store().set_counter(&name(resource), number, now);
     }
 
-    /// Starts new counters with 1 from now on, regardless of the clock, so that fencing tokens are predictable.
+    /// Starts new counters with 1, so that fencing tokens are predictable.
     ///
-    /// Servers start them with the time, so that tokens still grow after a counter was lost.
+    /// This applies to counters that are created from now on. Servers start counters with the time, so that tokens
+    /// still grow after a counter was lost.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -398,7 +400,7 @@ impl MemoryNode {
         Snapshot(self.store().content())
     }
 
-    /// Replaces all keys and counters, like a server that restarts with an older snapshot.
+    /// Replaces all keys and counters, like a restart with an older snapshot.
     ///
     /// ```
     /// use redlock_testkit::MemoryNode;
@@ -415,11 +417,11 @@ impl MemoryNode {
         self.lose(QuarantineReason::Restarted);
     }
 
-    /// Sets the longest TTL. From now on, the votes of a node that has lost data do not count for a time.
+    /// Sets the longest TTL.
     ///
-    /// The losses are [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and
-    /// [`restore`](MemoryNode::restore). The node counts until the first of them. See
-    /// [`LockNode::longest_ttl`].
+    /// From now on, the votes of a node that has lost data do not count for a time. The losses are
+    /// [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and [`restore`](MemoryNode::restore). The node counts
+    /// until the first of them. See [`LockNode::longest_ttl`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -577,7 +579,7 @@ impl LockNode for MemoryNode {
         Capabilities::default().with_inspect().with_watch().with_fencing().with_keep().with_shared()
     }
 
-    /// Always the same: within a process no request is lost or overtaken.
+    /// The connection never changes, because no request is lost or overtaken within a process.
     fn connection(&self) -> Option<ConnectionId> {
         Some(ConnectionId(0))
     }
@@ -604,7 +606,7 @@ impl LockNode for MemoryNode {
     }
 }
 
-/// Shows nothing of the content.
+/// Does not show the content.
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot").finish_non_exhaustive()

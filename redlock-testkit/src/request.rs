@@ -158,7 +158,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Those of the operation.
+    /// - The errors of the operation.
     ///
     /// # Cancel safety
     ///

@@ -155,7 +155,7 @@ impl RedisServer {
         *self.process() = None;
     }
 
-    /// Stops the server with `SIGSTOP`: its connections stay open, and it sends no replies.
+    /// Stops the server with `SIGSTOP`: connections stay open, and get no replies.
     ///
     /// When this returns, the server does nothing any more.
     ///
@@ -175,7 +175,9 @@ impl RedisServer {
         self.process().as_mut().expect(DEAD).pause();
     }
 
-    /// Continues a paused server with `SIGCONT`. It carries out the requests that it received.
+    /// Continues a paused server with `SIGCONT`.
+    ///
+    /// It carries out the requests that it received.
     ///
     /// ```no_run
     /// # use redlock_testkit::RedisServer;
@@ -209,7 +211,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Same as [`RedisServerBuilder::start`], and if another process has taken the port.
+    /// Same as [`RedisServerBuilder::start`]. Also panics if another process has taken the port.
     #[track_caller]
     pub fn restart(&self) {
         self.start_again(|| ());
@@ -282,7 +284,7 @@ impl RedisServer {
         Console { port: self.port, password: Some(password.into()) }
     }
 
-    /// Returns all keys, sorted. Other than printable ASCII characters are escaped.
+    /// Returns all keys, sorted. Characters that are not printable ASCII are escaped.
     ///
     /// ```no_run
     /// # use redlock_testkit::RedisServer;
@@ -296,7 +298,7 @@ impl RedisServer {
     /// Same as [`command`](RedisServer::command).
     #[track_caller]
     pub fn keys(&self) -> Vec<String> {
-        let Reply::Array(keys) = self.reply(&[b"KEYS", b"*"]) else { panic!("KEYS answers an array") };
+        let Reply::Array(keys) = self.reply(&[b"KEYS", b"*"]) else { panic!("KEYS returns an array") };
         let mut keys: Vec<_> = keys
             .into_iter()
             .map(|key| match key {
@@ -349,7 +351,7 @@ impl RedisServer {
         Console { port: self.port, password: self.builder.password.clone() }
     }
 
-    /// The process is either there or not, so a poisoned lock is safe to use.
+    /// The process either exists or not, so a poisoned lock is safe to use.
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,6 @@
-//! The conformance suite on the nodes of this crate: in real time, in paused time, on several threads, and behind `Faulty`.
+//! The conformance suite on the nodes of this crate.
+//!
+//! It runs in real time, in paused time, on several threads, and behind `Faulty`.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ fn fake() -> FakeNode {
 }
 
 fn claim(name: &str) -> Claim {
-    Claim::new(name.into_resources().unwrap(), Token::from_bytes("ours"))
+    Claim::new(name.into_resources().unwrap(), Token::from_bytes("own"))
 }
 
 fn no() -> Vote {
@@ -32,7 +32,7 @@ async fn acquire(node: &FakeNode, name: &str) -> Result<Vote, NodeErrorKind> {
     node.acquire(&claim(name), Ttl::MAX).await.map_err(|error| error.kind())
 }
 
-/// Returns `None` without a reply for a minute.
+/// Returns the reply; `None` if there is none for a minute.
 async fn in_time(node: &FakeNode, name: &str) -> Option<Result<Vote, NodeErrorKind>> {
     timeout(60 * SECOND, acquire(node, name)).await.ok()
 }
@@ -121,9 +121,9 @@ async fn a_delayed_request_can_be_cancelled() {
     assert_eq!(Ok(Vote::Granted), acquire(&node, "waited for").await);
     assert_eq!(10, start.elapsed().as_secs());
 
-    assert!(timeout(9 * SECOND, acquire(&node, "taken back")).await.is_err());
+    assert!(timeout(9 * SECOND, acquire(&node, "dropped")).await.is_err());
     tokio::time::sleep(60 * SECOND).await;
-    assert!(!has(&node, "taken back"));
+    assert!(!has(&node, "dropped"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn a_late_application_cannot_be_cancelled() {
     assert_eq!(Ok(Vote::Granted), acquire(&node, "waited for").await);
 
     assert!(timeout(9 * SECOND, acquire(&node, "dropped")).await.is_err());
-    assert!(!has(&node, "dropped"), "it is still on its way");
+    assert!(!has(&node, "dropped"), "the request is still in flight");
     tokio::time::sleep(2 * SECOND).await;
     assert!(has(&node, "dropped"));
 }
@@ -144,13 +144,17 @@ async fn after_a_hang_all_requests_are_carried_out_in_order_even_dropped_ones() 
     node.inject(Fault::hang());
     drop(sent(&node, "a").await);
     let waiting = sent(&node, "b").await;
-    let theirs = Claim::new("a".into_resources().unwrap(), Token::from_bytes("theirs"));
-    assert!(timeout(SECOND, node.acquire(&theirs, Ttl::MAX)).await.is_err());
+    let foreign = Claim::new("a".into_resources().unwrap(), Token::from_bytes("other"));
+    assert!(timeout(SECOND, node.acquire(&foreign, Ttl::MAX)).await.is_err());
     assert_eq!((3, true), (node.pending(), node.inner().is_empty()));
 
     node.resume().await;
     assert_eq!(Ok(Vote::Granted), waiting.await);
-    assert_eq!(Some(Token::from_bytes("ours")), node.inner().holder("a"), "the first came first");
+    assert_eq!(
+        Some(Token::from_bytes("own")),
+        node.inner().holder("a"),
+        "the first request was carried out first"
+    );
     assert_eq!((0, 2), (node.pending(), node.inner().len()));
     assert_eq!(Ok(Vote::Granted), acquire(&node, "c").await, "the hang is over");
 }
@@ -168,7 +172,7 @@ async fn replies_are_released_one_by_one() {
 
     assert!(node.step().await);
     assert_eq!(Ok(Vote::Granted), first.await);
-    assert!(timeout(SECOND, &mut third).await.is_err(), "its turn has not come");
+    assert!(timeout(SECOND, &mut third).await.is_err(), "the earlier reply comes first");
     assert!(node.step().await);
     assert_eq!(Ok(Vote::Granted), third.await);
     assert!(!node.step().await);

@@ -1,7 +1,7 @@
 //! The suite for runtimes on all runtimes of this repository.
 //!
-//! Tokio in paused time is not among them. Its clock is the later of the paused and the real one, so by this clock a
-//! timer is early by the real time in which the paused one stood still.
+//! Tokio in paused time is not among them. Its clock is the later of the paused clock and the real one. By this clock,
+//! a timer is early by the real time that passes while the paused clock stands still.
 
 use std::sync::Arc;
 

@@ -39,13 +39,13 @@ fn a_server_starts_empty_and_ends_with_its_owner() {
     let (process, directory) = (process_id(&server), directory(&server));
     assert!(exists(&process) && Path::new(&directory).exists());
     drop(server);
-    assert!(!exists(&process), "it still runs, or was not waited for");
+    assert!(!exists(&process), "the process still runs, or was not reaped");
     assert!(!Path::new(&directory).exists());
 }
 
 #[test]
 fn a_panic_ends_the_servers_even_a_paused_one() {
-    let (processes, told) = mpsc::channel();
+    let (processes, started) = mpsc::channel();
     let panic = catch_unwind(AssertUnwindSafe(|| {
         let servers = RedisServer::start_many(2);
         for server in &servers {
@@ -55,7 +55,7 @@ fn a_panic_ends_the_servers_even_a_paused_one() {
         panic!("a test that fails");
     }));
     assert!(panic.is_err());
-    let ended: Vec<_> = told.try_iter().collect();
+    let ended: Vec<_> = started.try_iter().collect();
     assert_eq!(2, ended.len());
     assert!(ended.iter().all(|process| !exists(process)), "one of {ended:?} still runs");
 }
@@ -93,13 +93,13 @@ fn a_paused_server_replies_when_it_resumes() {
     let server = RedisServer::start();
     std::thread::scope(|scope| {
         server.pause();
-        assert!(accepts(&server), "connections are taken by the kernel");
-        let (answered, answers) = mpsc::channel();
+        assert!(accepts(&server), "the kernel accepts connections");
+        let (reply, replies) = mpsc::channel();
         let server = &server;
-        scope.spawn(move || answered.send(server.command(&["SET", "a", "1"])));
-        assert!(answers.recv_timeout(Duration::from_millis(100)).is_err(), "answered while paused");
+        scope.spawn(move || reply.send(server.command(&["SET", "a", "1"])));
+        assert!(replies.recv_timeout(Duration::from_millis(100)).is_err(), "a reply while paused");
         server.resume();
-        assert_eq!(Ok("OK".to_owned()), answers.recv_timeout(Duration::from_secs(10)));
+        assert_eq!(Ok("OK".to_owned()), replies.recv_timeout(Duration::from_secs(10)));
     });
 }
 
@@ -155,7 +155,7 @@ fn a_password_is_required_and_in_the_url_but_not_in_debug() {
 #[test]
 fn a_socket_exists_on_request() {
     let server = RedisServer::builder().unix_socket().start();
-    let path = server.socket().expect("it was asked for");
+    let path = server.socket().expect("the server was started with a socket");
     assert!(std::os::unix::net::UnixStream::connect(path).is_ok());
     assert_eq!(None, RedisServer::start().socket());
 }

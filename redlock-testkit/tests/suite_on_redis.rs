@@ -1,5 +1,6 @@
-//! The conformance suite on a real server, through a minimal backend: the suite fits the behavior of Redis, and not only that
-//! of `MemoryNode`.
+//! The conformance suite on a real server, through a minimal backend.
+//!
+//! It shows that the suite fits the behavior of Redis, not only that of `MemoryNode`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +81,7 @@ impl Blocking {
                     let left = Duration::from_millis(u64::try_from(*millis).unwrap_or(0));
                     Ok(Vote::Denied(Denial::by(Token::from_bytes(token)).expiring_in(left)))
                 }
-                other => Err(NodeError::rejected(format!("not understood: {other:?}"))),
+                other => Err(NodeError::rejected(format!("unexpected reply: {other:?}"))),
             },
             Reply::Error(error) if error.starts_with("WRONGTYPE") => {
                 Err(NodeError::wrong_type(claim.resources().last().expect("a claim has resources")))
@@ -104,7 +105,7 @@ impl Backend for Redis {
     }
 
     async fn no_lock(&self) -> Option<Resource> {
-        // The error of this backend names the last resource of a claim, and the suite puts this one last.
+        // The error of this backend names the last resource of a claim, and the suite puts the non-lock value last.
         self.0.command(&["RPUSH", "zzzz-jobs", "one"]);
         Resource::new("zzzz-jobs").ok()
     }

@@ -30,9 +30,10 @@ pub struct Address {
     database: u32,
 }
 
-/// The network endpoint of a server. The variants cover everything that a server listens on.
+/// The network endpoint of a server.
 ///
-/// Its `Display` is the label of a node. The label is normalized, so that a server listed twice is noticed.
+/// The variants cover everything that a server listens on. Its `Display` is the label of a node. The label is
+/// normalized, so that a server listed twice is noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A TCP port.
@@ -202,7 +203,9 @@ impl Endpoint {
         Self::Tcp { host, port, tls }
     }
 
-    /// Returns the endpoint of a Unix socket. Components such as `//` and `/./` in the path make no difference.
+    /// Returns the endpoint of a Unix socket.
+    ///
+    /// Components such as `//` and `/./` in the path make no difference.
     pub fn unix(path: impl AsRef<Path>) -> Self {
         Self::Unix { path: path.as_ref().components().collect() }
     }

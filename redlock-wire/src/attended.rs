@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
-/// The number of parts of a limit. A pause of the process counts for one part at most: the runtime has run between the
-/// parts, and could read the bytes that have arrived.
+/// The number of parts of a limit.
+///
+/// A pause of the process counts for one part at most. Between the parts, the runtime has run and could read the bytes
+/// that have arrived.
 const PARTS: u32 = 8;
 
 /// Completes after `time` during which this process ran.

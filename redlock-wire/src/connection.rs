@@ -1,7 +1,7 @@
 //! The interface of an adapter: connecting, and sending commands.
 //!
-//! Everything else about a Redis or Valkey node is the same for every client and lives in this crate: commands,
-//! scripts, reconnecting, and the interpretation of replies.
+//! Everything else about a Redis or Valkey node is the same for every client, and is in this crate: commands, scripts,
+//! reconnecting, and the interpretation of replies.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -18,7 +18,7 @@ pub trait Connector: Send + Sync + 'static {
     /// The type of connection that [`connect`](Connector::connect) opens.
     type Connection: Connection;
 
-    /// `false` if no connection of it can receive [pushes](Connection::pushes).
+    /// `false` if its connections can never receive [pushes](Connection::pushes).
     ///
     /// The default is `true`.
     const RECEIVES_PUSHES: bool = true;
@@ -66,7 +66,7 @@ pub trait Connection: Send + Sync + 'static {
     /// A command in the client's packed form.
     type Packed: Send + 'static;
 
-    /// `true` if a pipeline costs less than its requests alone. The default is `false`.
+    /// `true` if a pipeline is cheaper than separate requests. The default is `false`.
     ///
     /// If so, requests of many tasks are sent together, one behind the other. The connection must then [keep the
     /// order](Connection::keeps_order), and a [`pipeline`](Connection::pipeline) must have its place in that order from
@@ -191,10 +191,11 @@ pub enum Reply {
 /// The reason why there is no reply.
 #[derive(Clone)]
 pub struct Failure {
-    /// The knowledge about the delivery of the command.
+    /// The possible delivery of the command.
     pub sent: Sent,
-    /// The client's error in its own words. It may be long and may repeat a secret, so it is sanitized before it is
-    /// shown.
+    /// The client's error in its own words.
+    ///
+    /// It may be long and may repeat a secret, so it is sanitized before it is shown.
     pub message: String,
 }
 
@@ -212,7 +213,7 @@ impl Failure {
     }
 }
 
-/// The knowledge about the delivery of a command without a reply.
+/// The possible delivery of a command without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It certainly did not reach the server.

@@ -19,7 +19,9 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Creates credentials. The user of a password that `requirepass` sets is `default`.
+    /// Creates credentials.
+    ///
+    /// The user of a password that `requirepass` sets is `default`.
     ///
     /// ```
     /// # use redlock_wire::Credentials;

@@ -8,9 +8,9 @@
 //!
 //! Acquiring and counting happen in one script, and therefore in one step. The scripts share the check of all keys
 //! (`look.lua`). Those for acquire and confirm have a short part for a single resource before it, which takes less
-//! server time. Both parts check everything before the first write: the keys, the right to write them, and that no
-//! number is further ahead of the server's clock than the retention. Unlike the scripts of plain locks, these are loaded
-//! on first use, not when a connection is made.
+//! server time. Both parts make all checks before the first write: of the keys, of the right to write them, and of the
+//! numbers. No number may be further ahead of the server's clock than the retention. Unlike the scripts of plain locks,
+//! these are loaded on first use, not when a connection is made.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -38,13 +38,16 @@ pub(crate) static REFILL: Script =
 /// The default prefix of the counters' keys.
 pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
 
-/// The default time for which a counter is kept after its last lock has expired. It must exceed the longest pause after
-/// which a client still tries to write. After a counter has expired, the next one starts from the server's time, which
-/// is greater.
+/// The default time for which a counter is kept after its last lock has expired.
+///
+/// It must exceed the longest pause after which a client still tries to write. After a counter has expired, the next
+/// one starts from the server's time, which is greater.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the script arguments: the keys of a claim and of its counters, its token, its TTL, the TTL of the counters, and
-/// its fencing token.
+/// Returns the keys and arguments of a script.
+///
+/// They are the keys of a claim and of its counters, its token, its TTL, the TTL of the counters, and its fencing
+/// token.
 pub(crate) fn script_args<'a>(asked: &Request<'a>) -> ScriptArgs<'a> {
     let Request { claim, ttl, fence, options, .. } = *asked;
     let mut over = ScriptArgs::claim(&options.keys.prefix, claim, ttl);

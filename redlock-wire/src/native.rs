@@ -36,8 +36,8 @@ pub(crate) struct Natives {
 impl Natives {
     /// Returns the commands of a server by the fields of `INFO server`.
     ///
-    /// Servers that are compatible with Redis report a Redis version, too. Valkey is the only one of them that is known
-    /// here, and it has stayed at Redis 7.2.
+    /// Servers that are compatible with Redis report a Redis version, too. Only Valkey is distinguished from them; it
+    /// reports Redis 7.2.
     pub(crate) fn of_version<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
         let valkey = field("valkey_version").and_then(version);
         let redis = field("redis_version").and_then(version);
@@ -82,7 +82,9 @@ impl Native {
     }
 }
 
-/// Returns whether the server rejected a native command without an effect, so that the script is to be sent instead.
+/// Returns whether the server rejected a native command without an effect.
+///
+/// The script must then be sent instead.
 ///
 /// A key of another type is no rejection: it is a reply about the key.
 pub(crate) fn is_rejected(reply: &Reply) -> bool {
@@ -109,8 +111,9 @@ pub(crate) fn renewed(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     reply::get(reply, claim)
 }
 
-/// Returns whether an error is about a key, not about the command: the user may not use this key, it has another type,
-/// or it is in another slot.
+/// Returns whether an error is about a key, not about the command.
+///
+/// The user may not use this key, it has another type, or it is in another slot.
 fn concerns_key(message: &str) -> bool {
     message.starts_with("NOPERM") && message.contains("permissions to access")
         || ["WRONGTYPE", "MOVED", "OOM"].iter().any(|code| message.starts_with(code))

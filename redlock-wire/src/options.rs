@@ -61,7 +61,7 @@ impl ConnectTimeout {
         Self { chosen, raised: Arc::default() }
     }
 
-    /// Raises the limit to at least the node timeout: a reply may take that long, so a connection may as well.
+    /// Raises the limit to at least the node timeout, because a connection may take as long as a reply.
     pub(crate) fn raise(&self, node_timeout: Duration) {
         let millis = node_timeout.min(LONGEST_RAISED).as_millis();
         self.raised.fetch_max(u32::try_from(millis).unwrap_or(u32::MAX), Ordering::Relaxed);
@@ -156,10 +156,10 @@ impl Options {
         Self::new(Arc::new(redlock_core::SmolRuntime::new()))
     }
 
-    /// Sets the prefix that turns the name of a resource into its key. The default is no prefix.
+    /// Sets the prefix that turns the name of a resource into its key.
     ///
-    /// Without a prefix, these locks and those of other Redlock implementations are mutually exclusive. The bytes of
-    /// the prefix need not be text.
+    /// The default is no prefix. Without a prefix, these locks and those of other Redlock implementations are mutually
+    /// exclusive. The bytes of the prefix need not be text.
     ///
     /// Set a prefix if names come from users and the servers hold anything else. Without it, a user can choose the name
     /// of any key. `prefix + name` can be the same for two applications, such as `a` with `b:c` and `a:b` with `c`. To
@@ -246,8 +246,9 @@ impl Options {
     ///
     /// A server that comes back without its keys grants locks that other clients still hold. It may have been restarted
     /// empty or from a snapshot, flushed, or promoted from a replica. With this setting, its votes do not count until
-    /// the lost locks have expired: for this TTL, 1 % and 2 ms, and at least 6 s. A quorum of the other servers still
-    /// grants locks. [`Redlock::health`](redlock_core::Redlock::health) reports the quarantine and the time left.
+    /// the lost locks have expired. The time is 1 % and 2 ms longer than this TTL, and at least 6 s. A quorum of the
+    /// other servers still grants locks. [`Redlock::health`](redlock_core::Redlock::health) reports the quarantine and
+    /// the time left.
     ///
     /// Longer TTLs of locks, extensions and resumed leases are rejected. `keep_for` is not limited, and its keys are not
     /// protected.
@@ -275,10 +276,11 @@ impl Options {
         self
     }
 
-    /// Sets the prefix of the keys of fencing counters. The default is `redlock:fence:`.
+    /// Sets the prefix of the keys of fencing counters.
     ///
-    /// The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs that acquire fenced locks must
-    /// use the same prefix. It should contain no braces: they keep a counter in the hash slot of its resource.
+    /// The default is `redlock:fence:`. The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs
+    /// that acquire fenced locks must use the same prefix. It should contain no braces: they keep a counter in the hash
+    /// slot of its resource.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -292,17 +294,17 @@ impl Options {
         self
     }
 
-    /// Sets how long a counter is kept after its last lock has expired. The default is 24 h.
+    /// Sets how long a counter is kept after its last lock has expired.
     ///
-    /// The minimum is one minute; smaller values count as one minute. Choose a retention longer than the longest pause
-    /// after which a client may still try to write.
+    /// The default is 24 h. The minimum is one minute; smaller values count as one minute. Choose a retention longer
+    /// than the longest pause after which a client may still try to write.
     ///
     /// The retention bounds the memory of counters: about 160 bytes for each resource that was locked in that time. An
     /// expired counter starts again from the server's time. That time is above every number issued before, unless
     /// clocks differ, or were set back, by more than the retention.
     ///
-    /// The retention also bounds how far a counter or a token may be ahead of the server's clock. Beyond it, the node
-    /// replies with an error and does not count toward the quorum. The clocks of the servers must therefore agree
+    /// The retention also bounds how far a counter or a token may be ahead of the server's clock. Above this bound, the
+    /// node replies with an error and does not count toward the quorum. The clocks of the servers must therefore agree
     /// within this time.
     ///
     /// ```
@@ -318,10 +320,11 @@ impl Options {
         self
     }
 
-    /// Sets the root certificates of TLS connections, in PEM. The default are those of the system.
+    /// Sets the root certificates of TLS connections, in PEM.
     ///
-    /// Only servers with a certificate of these authorities are accepted. The text may contain several certificates.
-    /// Addresses without TLS are then [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
+    /// The default are those of the system. Only servers with a certificate of these authorities are accepted. The text
+    /// may contain several certificates. Addresses without TLS are then
+    /// [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -336,11 +339,11 @@ impl Options {
         self
     }
 
-    /// Sets the certificate of the client and its key, in PEM. The default is no certificate.
+    /// Sets the certificate of the client and its key, in PEM.
     ///
-    /// Use it for servers that require one (`tls-auth-clients yes`). The certificate may be followed by those of its
-    /// authorities. With native-tls, the key must be in PKCS #8. Addresses without TLS are then
-    /// [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
+    /// The default is no certificate. Use it for servers that require one (`tls-auth-clients yes`). The certificate may
+    /// be followed by those of its authorities. With native-tls, the key must be in PKCS #8. Addresses without TLS are
+    /// then [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -357,12 +360,12 @@ impl Options {
         self
     }
 
-    /// Sets the callback that returns the login of each new connection. The default is the login of the address.
+    /// Sets the callback that returns the login of each new connection.
     ///
-    /// The callback runs before every connection attempt, so a rotated password takes effect without a restart. Its
-    /// time counts toward the [connect timeout](Options::connect_timeout): return a stored token if fetching one takes
-    /// longer. After an error, or a rejected login, the next attempt follows 5 s later. An open connection stays logged
-    /// in.
+    /// The default is the login of the address. The callback runs before every connection attempt, so a rotated
+    /// password takes effect without a restart. Its time counts toward the [connect timeout](Options::connect_timeout):
+    /// return a stored token if fetching one takes longer. After an error, or a rejected login, the next attempt
+    /// follows 5 s later. An open connection stays logged in.
     ///
     /// ```no_run
     /// # #[cfg(feature = "tokio")] {

@@ -33,14 +33,16 @@ pub struct PreflightSettings {
     pub ttl: Duration,
     /// `true` if the locks are fenced.
     pub fenced: bool,
-    /// `true` to check what read locks need.
+    /// `true` to check the rights for read locks.
     pub readers: bool,
     /// The time for which the speed of the servers' clocks is observed. Zero skips it.
     pub observe: Duration,
 }
 
 impl PreflightSettings {
-    /// Creates settings for plain locks with this TTL. The clocks are observed for one second.
+    /// Creates settings for plain locks with this TTL.
+    ///
+    /// The clocks are observed for one second.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -70,7 +72,7 @@ impl PreflightSettings {
         self
     }
 
-    /// Checks what read locks need, too: the rights of the user.
+    /// Checks the user's rights for read locks, too.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -170,15 +172,15 @@ impl Preflight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Severity {
-    /// Worth knowing.
+    /// Useful information; no action is required.
     Note,
-    /// A guarantee depends on something that may not be the case.
+    /// A guarantee depends on a condition that may not hold.
     Warning,
-    /// Locks fail, or do not exclude.
+    /// Locks fail, or do not exclude other clients.
     Error,
 }
 
-/// Something that a preflight check has found.
+/// A problem that a preflight check has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     severity: Severity,
@@ -205,7 +207,9 @@ impl Finding {
         self.severity
     }
 
-    /// Returns the labels of the servers. Empty if the finding is about all of them together.
+    /// Returns the labels of the servers.
+    ///
+    /// Empty if the finding is about all of them together.
     ///
     /// ```
     /// # use redlock_wire::Finding;

@@ -230,8 +230,9 @@ pub(crate) fn sanitize(message: &str) -> String {
     text
 }
 
-/// The beginnings of parts that are left out: the arguments of an unknown command, and the advice of a server that
-/// requires a login.
+/// The beginnings of the parts that are left out.
+///
+/// They are the arguments of an unknown command, and the advice of a server that requires a login.
 const SUPERFLUOUS: [&str; 2] = [", with args beginning with", ", otherwise the HELLO"];
 
 /// The maximum length in characters; messages of servers are shorter.

@@ -11,7 +11,9 @@
 use std::error::Error;
 use std::fmt;
 
-/// The largest reply that a server may send, in bytes. Replies to lock commands have less than 10 KB.
+/// The largest reply that a server may send, in bytes.
+///
+/// Replies to lock commands have less than 10 KB.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;
 
 /// The maximum nesting depth of the arrays, maps, sets and pushes of a reply.
@@ -20,7 +22,9 @@ pub const MAX_REPLY_DEPTH: usize = 8;
 /// The smallest size of a reply's element in bytes: `_\r\n`.
 const SMALLEST: usize = 3;
 
-/// Measures a stream of RESP2 or RESP3 replies as its bytes arrive. It does no I/O and no allocation.
+/// Measures a stream of RESP2 or RESP3 replies as its bytes arrive.
+///
+/// It does no I/O and no allocation.
 #[derive(Debug)]
 pub struct Scanner {
     state: State,
@@ -55,9 +59,10 @@ impl Scanner {
         Self { state: State::Kind, size: 0, missing: [0; MAX_REPLY_DEPTH], depth: 0, nulls: true }
     }
 
-    /// Sets whether `$-1` and `*-1` are accepted, the nulls of RESP2. The default is `true`.
+    /// Sets whether `$-1` and `*-1` are accepted, the nulls of RESP2.
     ///
-    /// Some decoders take them for the beginning of a stream in RESP3, where no server sends them.
+    /// The default is `true`. Some decoders take them for the beginning of a stream in RESP3, where no server sends
+    /// them.
     pub fn accept_null_lengths(&mut self, accept: bool) {
         self.nulls = accept;
     }

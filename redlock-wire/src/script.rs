@@ -1,4 +1,4 @@
-//! Scripts and their calls: by the SHA-1 of their text, or in full if the server does not know them (any more).
+//! Scripts and their calls, by the SHA-1 of their text, or in full if the server lacks them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

@@ -46,7 +46,7 @@ pub(crate) struct Observation {
     pub(crate) reads: u64,
     /// The number of writes, pending ones included.
     pub(crate) writes: u64,
-    /// `true` if the client has looked for bytes since the last observation, and found none.
+    /// `true` if a read has found no bytes since the last observation.
     pub(crate) found_nothing: bool,
 }
 
@@ -120,7 +120,9 @@ impl SocketHandle {
         observation
     }
 
-    /// Ends all use of the socket: when this returns, no operation is in progress, and each later one fails.
+    /// Ends all use of the socket.
+    ///
+    /// When this returns, no operation is in progress, and each later one fails.
     ///
     /// Returns the client's waker, which is to be called without holding a lock: the client then detects this.
     #[must_use]

@@ -39,7 +39,7 @@ struct Supervisor<C: Connector> {
     node: Weak<Inner<C>>,
     connector: Arc<C>,
     options: Options,
-    /// The restart admission, if there is any.
+    /// The restart admission, if it is enabled.
     keeper: Option<Arc<Keeper>>,
     epoch: u64,
 }
@@ -49,7 +49,7 @@ struct Opened<K> {
     connection: K,
     hub: Hub,
     server: Server,
-    /// The first look, if there is restart admission.
+    /// The first look, if restart admission is enabled.
     found: Option<(Ticket, Finding)>,
 }
 
@@ -203,7 +203,7 @@ impl<C: Connector> Supervisor<C> {
     async fn until(&self, over: impl Fn(&Inner<C>) -> bool) {
         loop {
             let Some(node) = self.node.upgrade() else { return };
-            // Listens before looking, so that no change is missed.
+            // Listens before it checks the condition, so that no change is missed.
             let changed = node.slot.listen();
             if over(&node) {
                 return;

@@ -82,9 +82,9 @@ fn throughput(effort: Effort, urls: &[String]) -> Vec<Row> {
             let rate = |rate| format!("{rate:.0}/s");
             rows.push(Row {
                 goal: client.goal(),
-                ..row(*client, &format!("cycles a second, {tasks}"), pair, |figure| figure.rate, rate)
+                ..row(*client, &format!("cycles per second, {tasks}"), pair, |figure| figure.rate, rate)
             });
-            let cpu = format!("CPU of the client a cycle, {tasks}");
+            let cpu = format!("CPU of the client per cycle, {tasks}");
             rows.push(row(*client, &cpu, pair, |figure| figure.cpu, micros));
         }
     }
@@ -131,7 +131,7 @@ fn row<T>(
     Row {
         group: GROUP,
         what: format!("{}: {what}", client.name()),
-        against: "without".to_owned(),
+        against: "without restart admission".to_owned(),
         figure: unit(median(pair[0].iter().map(&figure))),
         ratios: ratios(&pair[0], &pair[1], figure),
         goal: None,

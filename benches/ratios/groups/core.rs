@@ -77,7 +77,7 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     fn new(runtime: &'a Runtime, nodes: usize) -> Self {
-        let holder = Token::from_bytes("somebody");
+        let holder = Token::from_bytes("other");
         Self {
             runtime,
             nodes: InstantNode::granting(nodes),

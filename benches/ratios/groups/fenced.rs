@@ -25,8 +25,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut rows = rows("cycle p50, 1 task", &cycles, micros);
     let lasts = Duration::from_millis(effort.slice_millis);
     let rates = measure(effort, &lanes, |lane| lane.throughput(64, lasts).rate);
-    rows.extend(self::rows("cycles a second, 64 tasks", &rates, |rate| format!("{rate:.0}/s")));
-    for row in rows.iter_mut().filter(|row| row.what == "redis-rs, fenced: cycles a second, 64 tasks") {
+    rows.extend(self::rows("cycles per second, 64 tasks", &rates, |rate| format!("{rate:.0}/s")));
+    for row in rows.iter_mut().filter(|row| row.what == "redis-rs, fenced: cycles per second, 64 tasks") {
         row.goal = Some(Goal::AtLeast(0.65));
     }
     let cpu = measure(effort, &lanes, |lane| {
@@ -34,7 +34,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         let cycles = lane.throughput(64, lasts).cycles;
         (server_cpu(&servers) - before) / cycles
     });
-    rows.extend(self::rows("CPU of the servers a cycle, 64 tasks", &cpu, micros));
+    rows.extend(self::rows("CPU of the servers per cycle, 64 tasks", &cpu, micros));
     rows
 }
 
@@ -48,7 +48,7 @@ fn rows(what: &str, figures: &[Vec<f64>], unit: impl Fn(f64) -> String) -> Vec<R
     let row = |(fenced, name): (usize, &str)| Row {
         group: "Fencing tokens, current-thread runtime",
         what: format!("{name}, fenced: {what}"),
-        against: "plain".to_owned(),
+        against: "plain lock".to_owned(),
         figure: unit(median(figures[fenced].iter().copied())),
         ratios: ratios(&figures[fenced], &figures[fenced + 1], |figure| *figure),
         goal: None,

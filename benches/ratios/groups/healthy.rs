@@ -77,7 +77,7 @@ impl Chapter<'_> {
     fn throughput(&self, tasks: usize) -> Vec<Row> {
         let lasts = Duration::from_millis(self.effort.slice_millis);
         let figures = self.measure(|lane| lane.throughput(tasks, lasts));
-        let what = format!("cycles a second, {tasks} task{}", if tasks == 1 { "" } else { "s" });
+        let what = format!("cycles per second, {tasks} task{}", if tasks == 1 { "" } else { "s" });
         let rows = PAIRS.into_iter().map(|pair| {
             let goal = match (tasks, pair.2) {
                 (1, _) => None,
@@ -87,7 +87,7 @@ impl Chapter<'_> {
                 _ => None,
             };
             let rate = |rate| format!("{rate:.0}/s");
-            let cpu = what.replace("cycles a second", "CPU of the client a cycle");
+            let cpu = what.replace("cycles per second", "CPU of the client per cycle");
             [
                 self.row(pair, &what, &figures, |figure| figure.rate, rate, goal),
                 self.row(pair, &cpu, &figures, |figure| figure.cpu, micros, None),

@@ -101,11 +101,11 @@ fn held<N: LockNode>(
     };
     let mut facts = vec![
         fact("memory of a lock", format!("{bytes:.0} bytes"), None),
-        fact("CPU of the client for a renewal", format!("{cpu:.1} us"), None),
+        fact("CPU of the client per renewal", format!("{cpu:.1} us"), None),
         fact("locks that a core of the client can keep", format!("{:.0}", period / cpu), None),
         fact(
-            "the latest renewal, as a share of the TTL",
-            format!("{:.1} % of {count}", 100.0 * latest),
+            "delay of the latest renewal, as a share of the TTL",
+            format!("{:.1} %, of {count} renewals", 100.0 * latest),
             Some((format!("at most {:.0} %", 100.0 * GOAL), latest <= GOAL)),
         ),
         fact("lost", lost.to_string(), Some(("none".to_owned(), lost == 0))),
@@ -113,7 +113,7 @@ fn held<N: LockNode>(
     if !servers.is_empty() {
         facts.extend([
             fact("memory of a lock on a server", format!("{memory:.0} bytes"), None),
-            fact("CPU of a server for a renewal", format!("{servers_cpu:.1} us"), None),
+            fact("CPU of a server per renewal", format!("{servers_cpu:.1} us"), None),
             fact("locks that a core of a server can keep", format!("{:.0}", period / servers_cpu), None),
         ]);
     }

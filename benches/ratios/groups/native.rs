@@ -54,12 +54,17 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
             charted: false,
         };
         rows.push(row(
-            "cycles a second",
+            "cycles per second",
             |figure| figure.rate,
             |rate| format!("{rate:.0}/s"),
             Goal::AtLeast(1.20),
         ));
-        rows.push(row("CPU of the servers a cycle", |figure| figure.server_cpu, micros, Goal::AtMost(0.65)));
+        rows.push(row(
+            "CPU of the servers per cycle",
+            |figure| figure.server_cpu,
+            micros,
+            Goal::AtMost(0.65),
+        ));
     }
     rows
 }

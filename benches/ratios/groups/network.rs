@@ -33,7 +33,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let even = |units: u32| Link { delay: unit * units, ..Link::default() };
     let jittery = |units: u32| Link { jitter: unit * units / JITTER, ..even(units) };
     let stalling = |units| Link { stalls: 1, ..even(units) };
-    let mut rows = under(effort, "even delays", DELAYS.map(even));
+    let mut rows = under(effort, "constant delays", DELAYS.map(even));
     rows.extend(under(effort, "jitter of a quarter", DELAYS.map(jittery)));
     rows.extend(under(effort, "1 % of messages stall for 500 ms", DELAYS.map(stalling)));
     rows
@@ -61,7 +61,7 @@ fn under(effort: Effort, condition: &str, links: [Link; 5]) -> Vec<Row> {
         ratios,
         figure: millis(median(figures[REDLOCK].iter().map(of))),
         goal,
-        charted: condition == "even delays" && !what.contains("slowest"),
+        charted: condition == "constant delays" && !what.contains("slowest"),
     };
     let acquire = |latency: &Latency| latency.acquire.p50;
     let cycle = |latency: &Latency| latency.cycle.p50;
@@ -69,7 +69,7 @@ fn under(effort: Effort, condition: &str, links: [Link; 5]) -> Vec<Row> {
     let slowest = |latency: &Latency| latency.cycle.p99;
     let against = |other: usize, of: fn(&Latency) -> f64| ratios(&figures[REDLOCK], &figures[other], of);
     // Stalls and jitter may delay the third server, too.
-    let is_even = condition == "even delays";
+    let is_even = condition == "constant delays";
     let of_third = |trips: f64, of: &dyn Fn(&Latency) -> f64| {
         figures[REDLOCK].iter().map(|latency| of(latency) / (trips * third)).collect()
     };

@@ -78,7 +78,7 @@ impl Client {
         }
     }
 
-    /// Waits for pending cleanup, and returns how much of it was given up.
+    /// Waits for pending cleanup, and returns the number of abandoned cleanups.
     pub(super) async fn close(&self) -> u64 {
         match self {
             Self::Redlock(redlock) => redlock.close().await,

@@ -94,7 +94,7 @@ fn kept(kind: Kind, count: usize, lasts: Duration) -> Vec<Fact> {
             None,
         ),
         fact(
-            "new locks meanwhile",
+            "new locks at the same time",
             format!("{} acquired; {latency}; {}", new.succeeded(), new.errors),
             Some(("no errors".to_owned(), new.errors.count() == 0)),
         ),

@@ -74,7 +74,7 @@ impl Stage {
 
 /// The result of `close()`, and the keys left on the servers.
 pub(super) struct Ending {
-    /// The number of cleanups that were given up, or `None` if `close()` did not return in time.
+    /// The number of abandoned cleanups, or `None` if `close()` did not return in time.
     closed: Option<u64>,
     lasted: Duration,
     pub(super) keys: usize,
@@ -85,7 +85,7 @@ impl fmt::Display for Ending {
         let seconds = self.lasted.as_secs_f64();
         match self.closed {
             Some(0) => write!(f, "closed in {seconds:.1} s")?,
-            Some(given_up) => write!(f, "closed in {seconds:.1} s ({given_up} cleanups given up)")?,
+            Some(abandoned) => write!(f, "closed in {seconds:.1} s ({abandoned} cleanups given up)")?,
             None => write!(f, "not closed after {seconds:.1} s")?,
         }
         write!(f, ", {} keys left", self.keys)

@@ -54,9 +54,9 @@ struct Round {
 impl Round {
     fn of(way: Way, lasts: Duration, effort: Effort) -> Self {
         let (_servers, urls) = servers(5);
-        let alone = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
-        let cycle = alone.latency(effort.cycles).cycle.p50 / 1e6;
-        drop(alone);
+        let baseline = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
+        let cycle = baseline.latency(effort.cycles).cycle.p50 / 1e6;
+        drop(baseline);
         let mut parties: Vec<_> = (0..PROCESSES).map(|_| Party::start(way, &urls, TASKS, HOLD)).collect();
         for party in &mut parties {
             party.send(&format!("hold {}", lasts.as_millis()));
@@ -82,7 +82,7 @@ impl Round {
         let is_redlock = matches!(way, Way::RedisRs | Way::Fred);
         Fact {
             group: GROUP,
-            what: format!("{}: handoffs a second", way.name()),
+            what: format!("{}: hand-overs per second", way.name()),
             measured: format!(
                 "{rate:.0}/s, {:.0} % of {best:.0}/s; processes: {shares}",
                 100.0 * rate / best
@@ -92,14 +92,14 @@ impl Round {
     }
 
     /// Counts overlapping holds.
-    fn overlaps(&self, who: &str) -> Fact {
+    fn overlaps(&self, contenders: &str) -> Fact {
         let mut holds: Vec<_> = self.holds.iter().flatten().copied().collect();
         holds.sort_unstable();
         let overlaps = holds.windows(2).filter(|pair| pair[1].since < pair[0].until).count();
         Fact {
             group: GROUP,
-            what: format!("{who}: overlaps"),
-            measured: format!("{overlaps} in {} handoffs", holds.len()),
+            what: format!("{contenders}: overlaps"),
+            measured: format!("{overlaps} in {} hand-overs", holds.len()),
             goal: Some(("none".to_owned(), overlaps == 0)),
         }
     }

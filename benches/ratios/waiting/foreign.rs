@@ -45,13 +45,13 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
             let expired = median(waits(&servers, &urls, connect, times, End::Expired));
             facts.push(Fact {
                 group: GROUP,
-                what: format!("{name}: from its DEL to the next hold{others}"),
+                what: format!("{name}: from the DEL of the holder to the next hold{others}"),
                 measured: millis(deleted),
                 goal: Some(("under 5 ms".to_owned(), deleted < 5e6)),
             });
             facts.push(Fact {
                 group: GROUP,
-                what: format!("{name}: from its expiry to the next hold{others}"),
+                what: format!("{name}: from the expiry of the key to the next hold{others}"),
                 measured: millis(expired),
                 goal: Some(("under 20 ms".to_owned(), expired < 20e6)),
             });
@@ -92,7 +92,7 @@ fn waits(servers: &[RedisServer], urls: &[String], connect: Connect, times: u64,
         let key = format!("foreign-{number}");
         let px = if end == End::Deleted { Duration::from_secs(60) } else { EXPIRY };
         let set = now();
-        Wire::all(&mut wires, &["SET", &key, "theirs", "NX", "PX", &px.as_millis().to_string()]);
+        Wire::all(&mut wires, &["SET", &key, "other", "NX", "PX", &px.as_millis().to_string()]);
         requests.send(key.clone()).expect("the waiter runs");
         let begin = match end {
             End::Expired => set + u64::try_from(px.as_nanos()).expect("some milliseconds"),

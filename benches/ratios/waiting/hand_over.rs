@@ -34,10 +34,10 @@ fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
     if let Some((_, proxied)) = &proxied {
         urls.clone_from(proxied);
     }
-    let alone = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
+    let baseline = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
     // Measured after a pause as long as a hold: idle servers take longer to reply than busy ones.
-    let round_trip = alone.acquire_after(HOLD, effort.cycles / 2).p50 / 1e6;
-    drop(alone);
+    let round_trip = baseline.acquire_after(HOLD, effort.cycles / 2).p50 / 1e6;
+    drop(baseline);
     let holds_of = |tasks: &[usize]| -> Vec<Vec<Hold>> {
         let start = |tasks: &usize| Party::start(Way::RedisRs, &urls, *tasks, HOLD);
         let mut parties: Vec<_> = tasks.iter().map(start).collect();
@@ -59,11 +59,11 @@ fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
     let shared = holds_of(&[TASKS, 1]);
     let of_both: usize = shared.iter().map(Vec::len).sum();
     let share = 100.0 * shared[1].len() as f64 / of_both as f64;
-    let name = format!("round trip of {} ms more", delay.as_millis());
+    let name = format!("round trip longer by {} ms", delay.as_millis());
     vec![
         Fact {
             group: GROUP,
-            what: format!("{name}: hand-overs a second"),
+            what: format!("{name}: hand-overs per second"),
             measured: format!("{rate:.1}/s, {:.3} of {best:.1}/s", rate / best),
             goal: Some((format!("at least {GOAL}"), rate / best >= GOAL)),
         },
@@ -75,7 +75,7 @@ fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
         },
         Fact {
             group: GROUP,
-            what: format!("{name}, one more task in another process: hand-overs a second"),
+            what: format!("{name}, one more task in another process: hand-overs per second"),
             measured: format!(
                 "{:.1}/s, {share:.1} % by the other process",
                 of_both as f64 / lasts.as_secs_f64()

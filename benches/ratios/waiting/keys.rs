@@ -25,7 +25,7 @@ const GOAL: f64 = 8.0;
 
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let mut facts = woken(effort);
-    facts.extend(gone(effort));
+    facts.extend(leftovers(effort));
     facts
 }
 
@@ -39,7 +39,7 @@ fn woken(effort: Effort) -> Vec<Fact> {
         client.release(client.acquire("warm").await).await;
         let before = connections(&servers[0]);
         for server in &servers {
-            take(server, 0, keys);
+            set_keys(server, 0, keys);
         }
         let waiters: Vec<_> = (0..keys)
             .map(|number| {
@@ -51,7 +51,7 @@ fn woken(effort: Effort) -> Vec<Fact> {
         let more = connections(&servers[0]).saturating_sub(before);
         let start = Instant::now();
         for server in &servers {
-            let_go(server, 0, keys);
+            delete_keys(server, 0, keys);
         }
         for waiter in join_all(waiters).await {
             waiter.expect("the waiter does not panic");
@@ -76,7 +76,7 @@ fn woken(effort: Effort) -> Vec<Fact> {
 
 /// Keys that are held by another client, waited for, deleted, locked and released, each only once.
 #[allow(clippy::cast_precision_loss)] // some megabytes
-fn gone(effort: Effort) -> Vec<Fact> {
+fn leftovers(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(1);
     let keys = scaled(effort, 1_000_000);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -88,7 +88,7 @@ fn gone(effort: Effort) -> Vec<Fact> {
             if before == 0 && next >= warm {
                 before = rss();
             }
-            take(&servers[0], next, AT_ONCE);
+            set_keys(&servers[0], next, AT_ONCE);
             let waiters: Vec<_> = (next..next + AT_ONCE)
                 .map(|number| {
                     let client = client.clone();
@@ -97,7 +97,7 @@ fn gone(effort: Effort) -> Vec<Fact> {
                 .collect();
             // Most of the keys are watched by then.
             sleep(Duration::from_millis(AT_ONCE / 20)).await;
-            let_go(&servers[0], next, AT_ONCE);
+            delete_keys(&servers[0], next, AT_ONCE);
             for waiter in waiters {
                 waiter.await.expect("the waiter does not panic");
             }
@@ -108,8 +108,8 @@ fn gone(effort: Effort) -> Vec<Fact> {
         vec![Fact {
             group: GROUP,
             what: format!("growth of the process over {} keys, after the first {warm}", keys - warm),
-            measured: format!("{:.1} MiB, {a_key:.2} bytes a key", growth / 1_048_576.0),
-            goal: Some((format!("under {GOAL:.0} bytes a key"), a_key < GOAL)),
+            measured: format!("{:.1} MiB, {a_key:.2} bytes per key", growth / 1_048_576.0),
+            goal: Some((format!("under {GOAL:.0} bytes per key"), a_key < GOAL)),
         }]
     })
 }
@@ -118,13 +118,13 @@ fn key(number: u64) -> String {
     format!("key-{number}")
 }
 
-fn take(server: &RedisServer, first: u64, count: u64) {
+fn set_keys(server: &RedisServer, first: u64, count: u64) {
     let script = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do \
-                  redis.call('SET', string.format('key-%d', i), 'theirs', 'PX', 600000) end return 'OK'";
+                  redis.call('SET', string.format('key-%d', i), 'other', 'PX', 600000) end return 'OK'";
     server.command(&["EVAL", script, "0", &first.to_string(), &count.to_string()]);
 }
 
-fn let_go(server: &RedisServer, first: u64, count: u64) {
+fn delete_keys(server: &RedisServer, first: u64, count: u64) {
     let script = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do \
                   redis.call('DEL', string.format('key-%d', i)) end return 'OK'";
     server.command(&["EVAL", script, "0", &first.to_string(), &count.to_string()]);

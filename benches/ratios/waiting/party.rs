@@ -68,7 +68,7 @@ impl Party {
             .expect("the program can be started");
         let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let mut party = Self { input: child.stdin.take(), child, lines };
-        assert_eq!("ready", party.says());
+        assert_eq!("ready", party.next_line());
         party
     }
 
@@ -77,13 +77,13 @@ impl Party {
             .expect("the process reads its input");
     }
 
-    pub(crate) fn says(&mut self) -> String {
+    pub(crate) fn next_line(&mut self) -> String {
         self.lines.next().expect("there is another line").expect("the output is text")
     }
 
     /// Reads the time of a hold.
     pub(crate) fn moment(&mut self) -> u64 {
-        self.says().parse().expect("the line is a time")
+        self.next_line().parse().expect("the line is a time")
     }
 
     /// Reads the holds of all tasks until the process ends.

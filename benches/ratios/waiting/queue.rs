@@ -15,7 +15,7 @@ use crate::groups::servers;
 use crate::report::Fact;
 use crate::round::Effort;
 
-const GROUP: &str = "10,000 tasks of one process waiting for one key";
+const GROUP: &str = "10,000 tasks of one process wait for one key";
 
 /// Commands per second and node while nothing changes.
 const GOAL: f64 = 2.0;
@@ -31,7 +31,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         let client = RedlockClient::redis_rs(&urls);
         client.release(client.acquire("warm").await).await;
         for server in &servers {
-            server.command(&["SET", "wanted", "theirs", "PX", "3600000"]);
+            server.command(&["SET", "wanted", "other", "PX", "3600000"]);
         }
         let mut waiters = Vec::with_capacity(tasks);
         let before = rss();
@@ -66,7 +66,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         vec![
             Fact {
                 group: GROUP,
-                what: "commands a second and node, while nothing changes".to_owned(),
+                what: "commands per second and node, while the key does not change".to_owned(),
                 measured: format!("{rate:.2}"),
                 goal: Some(("under 2".to_owned(), rate < GOAL)),
             },
@@ -78,9 +78,9 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
             },
             Fact {
                 group: GROUP,
-                what: "served in the order of their requests".to_owned(),
+                what: "tasks served in the order of their requests".to_owned(),
                 measured: format!(
-                    "{}, {:.0} a second",
+                    "{}, {:.0} per second",
                     if in_order { "all" } else { "not all" },
                     tasks as f64 / rest
                 ),

@@ -20,7 +20,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
             let gap = median(gaps);
             let pushed = matches!(way, Way::RedisRs | Way::Fred);
             Fact {
-                group: "Two processes in turns, holds of 20 ms",
+                group: "Two processes that take turns, holds of 20 ms",
                 what: format!("{}: from release to the next hold", way.name()),
                 measured: millis(gap),
                 goal: pushed.then(|| ("under 3 ms".to_owned(), gap < GOAL)),

@@ -15,7 +15,7 @@ pub trait Adapter: Send + Sync + 'static {
     /// The name of the example whose `main` is [`process`](crate::process()).
     const PROCESS: &'static str;
 
-    /// `true` if the client reports the push of a server whose keys were all deleted.
+    /// `true` if the client reports the push that a server sends after all its keys were deleted.
     const REPORTS_FLUSH: bool;
 
     /// Parses a URL with the default options.
@@ -57,6 +57,6 @@ pub trait Adapter: Send + Sync + 'static {
         settings: PreflightSettings,
     ) -> impl Future<Output = Result<Preflight, Error>>;
 
-    /// Returns a node over a connection of the application, which reconnects by itself.
+    /// Returns a node over a connection of the application, which reconnects automatically.
     fn borrowed(url: String, options: &Options) -> impl Future<Output = Arc<dyn LockNode>> + Send;
 }

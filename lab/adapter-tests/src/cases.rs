@@ -20,7 +20,7 @@ macro_rules! adapter_tests {
 
             $crate::redlock_testkit::conformance!($crate::server::<$adapter>(), without: [admission]);
         }
-        /// The contract of a backend, with scripts even if the server has commands that replace them.
+        /// The contract of a backend, with scripts even if the server has native commands for the same operations.
         mod conformance_by_scripts {
             use super::$adapter;
 
@@ -39,80 +39,80 @@ macro_rules! __cases {
         $then! { [
             connect {
                 an_attempt_that_is_dropped_anywhere_leaves_nothing
-                nor_does_one_that_falls_back_to_resp2
-                an_attempt_at_a_server_that_never_answers_leaves_nothing
+                a_dropped_attempt_that_falls_back_to_resp2_leaves_nothing
+                an_attempt_at_a_server_that_never_replies_leaves_nothing
             }
             connection {
-                set_if_absent_and_its_answers
-                a_pipeline_tells_each_reply_also_when_one_is_an_error
+                set_if_absent_and_its_replies
+                a_pipeline_returns_every_reply_even_if_one_is_an_error
                 a_dropped_connection_leaves_neither_task_nor_socket
-                a_lost_connection_fails_what_is_in_flight_and_is_over
+                a_lost_connection_fails_its_requests_in_flight_and_all_later_ones
                 a_command_whose_reply_is_lost_is_never_sent_again
                 a_dropped_call_does_not_disturb_those_after_it
-                speaks_resp3_and_falls_back_to_resp2_where_hello_is_denied
+                speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected
                 connects_over_ipv6
             }
             counters {
-                a_counter_is_a_number_in_a_key_of_its_own
-                a_plain_lock_counts_nothing
+                a_counter_is_a_number_in_a_separate_key
+                a_plain_lock_raises_no_counter
                 the_prefix_and_the_retention_can_be_chosen
-                a_confirmation_counts_where_no_counter_is_greater
-                forgotten_scripts_of_fenced_locks_cost_no_error
-                what_is_no_counter_is_an_error_that_names_the_resource
+                a_confirmation_is_granted_unless_a_counter_is_greater
+                flushed_scripts_of_fenced_locks_cause_no_error
+                an_invalid_counter_is_an_error_that_names_the_resource
                 a_counter_far_ahead_of_the_clock_is_an_error
                 a_token_far_ahead_of_the_clock_is_an_error
-                how_far_ahead_a_counter_may_be_follows_the_retention
-                without_memory_what_exists_is_still_extended
-                a_read_only_replica_counts_nothing
-                a_user_with_few_rights_can_take_fenced_locks
-                a_counter_that_may_only_be_read_stops_the_request_before_any_write
+                the_retention_limits_how_far_a_counter_may_be_ahead
+                existing_keys_are_extended_even_without_free_memory
+                a_read_only_replica_raises_no_counter
+                a_user_with_few_rights_can_acquire_fenced_locks
+                a_counter_without_write_permission_fails_the_request_before_any_write
             }
             hostile {
                 an_endless_reply_before_the_login_ends_the_connection
                 an_endless_reply_on_an_idle_connection_ends_it
-                a_reply_that_is_nested_without_end_ends_the_connection
-                #[ignore = "run by the test above, in a process of its own"]
-                survives_replies_that_are_nested_without_end
+                an_endlessly_nested_reply_ends_the_connection
+                #[ignore = "run by the test above, in a separate process"]
+                survives_endlessly_nested_replies
                 large_replies_are_read
             }
             native {
-                one_resource_needs_no_script_where_the_server_has_the_commands
+                one_resource_needs_no_script_if_the_server_has_the_commands
                 the_option_selects_scripts
-                a_server_that_forbids_scripts_locks_one_resource
-                a_key_of_another_type_is_left_as_it_is
+                one_resource_is_locked_on_a_server_that_forbids_scripts
+                a_key_of_another_type_is_not_changed
                 redis_8_4_locks_without_scripts
-                a_rejected_command_is_replaced_by_the_script_for_good
+                a_rejected_command_is_replaced_by_the_script_permanently
                 a_reader_is_released_by_the_script_and_a_writer_by_the_command
             }
             node {
                 one_resource_is_locked_extended_and_released
                 several_resources_are_locked_all_or_none
                 names_and_tokens_are_bytes
-                a_key_without_expiry_stays_without
+                a_key_without_expiry_gets_none
                 a_key_of_another_type_is_an_error_that_names_it
-                an_inspection_reads_what_is_there_and_writes_nothing
-                a_prefix_makes_the_key
-                forgotten_scripts_cost_no_error
+                an_inspection_only_reads
+                the_key_starts_with_the_prefix
+                flushed_scripts_cause_no_error
                 a_killed_server_is_down_at_once_and_votes_again_without_traffic
-                a_server_that_starts_later_joins
-                a_hung_server_is_given_up_after_some_requests_and_comes_back
-                what_is_in_flight_when_the_server_dies_has_an_unknown_outcome
-                requests_given_up_at_once_do_not_count
-                a_password_that_is_corrected_later_heals
+                a_server_that_starts_later_is_used
+                a_hung_server_is_disconnected_after_some_requests_and_recovers
+                requests_in_flight_when_the_server_dies_have_an_unknown_outcome
+                requests_dropped_at_once_do_not_end_the_connection
+                a_node_recovers_when_its_password_is_corrected
                 a_password_that_is_set_later_is_the_reason_of_the_failure
                 a_rotated_password_is_used_by_the_next_connection
-                a_server_without_resp3_serves_and_heals
+                a_server_without_resp3_works_and_recovers
                 a_user_with_few_rights_can_lock
                 out_of_memory_is_a_rejection
                 #[cfg(unix)]
-                a_unix_socket_serves
+                a_unix_socket_works
                 identity_is_the_servers_run_id_and_shared_by_its_databases
                 a_dropped_node_leaves_neither_task_nor_connection
                 a_node_outlives_its_runtime
-                a_runtime_that_is_not_driven_any_more_is_left
-                nothing_secret_is_printed
-                a_server_that_repeats_what_it_gets_reveals_neither_password_nor_token
-                a_user_who_may_not_release_does_not_lock
+                a_node_leaves_a_runtime_that_is_no_longer_driven
+                no_secret_is_printed
+                a_server_that_echoes_its_input_reveals_neither_password_nor_token
+                a_user_without_the_right_to_release_cannot_lock
                 a_read_only_replica_is_a_rejection
                 a_request_whose_reply_is_lost_is_not_repeated
                 the_first_command_of_a_connection_is_not_tracked
@@ -124,15 +124,15 @@ macro_rules! __cases {
                 rights_are_checked_under_the_prefix_and_for_the_locks_in_use
             }
             watch {
-                whatever_happens_to_a_key_completes_its_watch
+                every_change_of_a_key_completes_its_watch
                 an_expiry_is_notified_or_seen_by_the_next_watch
-                what_this_very_connection_does_completes_a_watch_too
-                a_lost_connection_completes_its_watches_and_the_next_one_watches
-                a_hung_server_that_is_given_up_completes_its_watches
+                changes_over_the_same_connection_complete_a_watch
+                a_lost_connection_completes_its_watches_and_the_next_one_accepts_watches
+                disconnecting_a_hung_server_completes_its_watches
                 thousands_of_keys_are_watched_over_one_connection_under_load
-                a_table_that_overflows_completes_watches_and_makes_nobody_loop
-                a_user_who_may_not_track_locks_all_the_same
-                a_server_without_resp3_locks_all_the_same
+                an_overflowing_tracking_table_completes_watches_without_a_hot_loop
+                a_user_without_the_right_to_track_can_lock
+                a_server_without_resp3_can_lock
             }
             admission {
                 new_servers_count_after_the_wait_or_when_vouched_for
@@ -142,10 +142,10 @@ macro_rules! __cases {
                 a_majority_that_is_flushed_grants_no_second_lock
                 a_flush_is_noticed_without_pushes
                 a_majority_that_fails_over_and_back_grants_no_second_lock
-                one_server_after_the_other_may_restart
+                servers_may_restart_one_after_another
                 without_rights_to_the_stamp_the_uptime_counts
-                a_stamp_of_a_later_version_is_left_alone
-                ttls_above_the_longest_send_nothing
+                a_stamp_of_a_later_version_is_not_overwritten
+                ttls_above_longest_ttl_send_nothing
                 without_longest_ttl_nothing_is_checked
             }
             bad_input {
@@ -154,7 +154,7 @@ macro_rules! __cases {
                 bad_nodes_are_rejected_at_build
                 two_addresses_of_one_server_are_one_node
                 a_key_of_another_type_is_an_error_that_names_the_key
-                secrets_are_shown_nowhere
+                no_secret_is_shown
             }
             borrowed {
                 a_majority_that_restarts_empty_grants_no_second_lock
@@ -163,14 +163,14 @@ macro_rules! __cases {
             }
             cancelled {
                 an_acquire_dropped_before_its_first_poll_sends_nothing
-                an_acquire_dropped_right_after_its_first_poll_is_undone
+                an_acquire_dropped_right_after_its_first_poll_is_cleaned_up
                 after_no_reply
                 after_one_reply
                 after_two_replies
                 after_three_replies
                 after_four_replies
                 after_all_replies
-                an_acquire_dropped_while_it_waits_to_retry_is_undone
+                an_acquire_dropped_while_it_waits_to_retry_is_cleaned_up
                 a_release_dropped_at_once_still_releases
             }
             contention {
@@ -180,79 +180,79 @@ macro_rules! __cases {
                 a_cycle_is_two_commands_on_each_server
             }
             crowd {
-                requests_dropped_at_once_one_by_one_break_nothing
-                requests_dropped_at_once_many_at_a_time_break_nothing
-                requests_dropped_at_once_by_many_threads_break_nothing
-                requests_dropped_by_a_thread_that_is_kept_busy_break_nothing
-                a_stalled_thread_says_nothing_about_the_server
-                a_hot_loop_of_attempts_does_not_keep_the_runtime_from_connecting
-                contention_breaks_no_connection
-                locks_that_are_released_right_after_an_extension_break_no_connection
-                many_tasks_on_one_thread_leave_nothing_on_servers_in_trouble
-                many_tasks_on_several_threads_leave_nothing_on_servers_in_trouble
-                a_burst_of_locks_succeeds_and_costs_no_connection
+                requests_dropped_at_once_one_by_one_end_no_connection
+                requests_dropped_at_once_many_at_a_time_end_no_connection
+                requests_dropped_at_once_by_many_threads_end_no_connection
+                requests_dropped_by_a_busy_thread_end_no_connection
+                a_stalled_thread_does_not_end_the_connection
+                a_hot_loop_of_attempts_does_not_prevent_connecting
+                contention_ends_no_connection
+                locks_released_right_after_an_extension_end_no_connection
+                many_tasks_on_one_thread_leave_no_key_on_failing_servers
+                many_tasks_on_several_threads_leave_no_key_on_failing_servers
+                a_burst_of_locks_succeeds_and_ends_no_connection
             }
             extension {
-                a_failed_extension_leaves_the_lease_as_it_was
+                a_failed_extension_does_not_change_the_lease
                 no_extension_ever_shortens_a_key
-                a_quorum_of_all_nodes_counts_and_lost_keys_are_refilled
-                a_lock_of_another_is_neither_extended_nor_released
+                an_extension_needs_a_quorum_of_all_nodes_and_writes_lost_keys_again
+                a_lock_of_another_client_is_neither_extended_nor_released
             }
             fencing {
                 a_steady_fenced_cycle_is_two_scripts_on_each_server
                 counters_that_differ_cost_one_more_script_once
-                tokens_grow_when_the_servers_forget_their_scripts
+                tokens_increase_when_the_servers_forget_their_scripts
                 several_resources_have_one_token
                 fenced_and_plain_locks_exclude_each_other
-                a_value_that_is_no_counter_is_named_by_the_error
-                a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else
+                the_error_names_an_invalid_counter
+                a_damaged_counter_only_disables_its_node
                 an_evicted_counter_is_written_back_by_the_holder
-                a_minority_that_lost_everything_counts_again_unless_others_have_counted_there
-                a_majority_that_lost_everything_loses_the_lock
-                a_lease_that_was_superseded_is_held_and_never_extended
+                a_minority_that_lost_its_data_grants_again_unless_a_newer_claim_raised_its_counters
+                a_majority_that_lost_its_data_loses_the_lock
+                a_superseded_lease_is_held_and_never_extended
                 a_fenced_lease_is_resumed_with_its_token
                 a_counter_can_be_neither_locked_nor_deleted
             }
             forgotten {
-                nothing_is_denied_or_left_behind_while_servers_forget
-                what_is_lost_between_the_two_calls_is_undone
-                a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_undone
+                nothing_is_denied_or_left_behind_while_servers_forget_scripts
+                attempts_lost_between_the_two_calls_are_cleaned_up
+                a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_cleaned_up
                 two_servers_hang_between_the_two_calls
                 three_servers_hang_between_the_two_calls
                 two_servers_hang_between_the_two_calls_of_a_fenced_lock
                 three_servers_hang_between_the_two_calls_of_a_fenced_lock
             }
             grants {
-                tokens_grow_in_the_order_of_grants
-                tokens_grow_while_nodes_are_killed_stopped_and_started_again
+                tokens_increase_in_the_order_of_grants
+                tokens_increase_while_nodes_are_killed_stopped_and_restarted
             }
             healthy {
                 a_lock_is_granted_denied_extended_and_released
-                several_resources_are_taken_all_or_none
+                several_resources_are_locked_all_or_none_on_five_servers
                 dropping_a_guard_releases_it
                 close_right_after_a_release_leaves_no_key_and_no_task
-                nodes_where_nothing_can_be_released_are_not_healthy
+                nodes_that_cannot_release_locks_are_not_healthy
             }
             interop {
-                a_key_set_by_hand_excludes_us
-                our_lock_excludes_and_is_released_by_hand
-                the_owner_is_seen_by_hand_and_by_inspection
+                a_key_set_by_hand_excludes_this_client
+                a_lock_excludes_other_clients_and_can_be_released_by_hand
+                the_owner_is_visible_in_the_key_and_in_the_inspection
                 names_are_bytes
             }
             keepalive {
                 work_several_times_as_long_as_the_ttl_keeps_the_lock
                 sixty_locks_are_kept_at_once
                 a_majority_that_hangs_is_reported_before_the_deadline_and_stops_the_work
-                keys_deleted_on_a_majority_are_told_with_the_next_renewal
-                another_holder_in_place_is_reported_by_name_and_left_alone
-                a_renewal_that_fails_is_made_good_by_the_next
-                a_release_while_a_renewal_is_under_way_leaves_no_key
-                no_task_is_left_behind_the_last_guard_and_handle
+                keys_deleted_on_a_majority_are_reported_by_the_next_renewal
+                the_new_holder_is_reported_by_name_and_keeps_its_lock
+                the_next_renewal_repairs_a_failed_one
+                a_release_during_a_renewal_leaves_no_key
+                no_task_remains_after_the_last_guard_and_handle
             }
             limits {
                 retrying_without_delay_is_no_hot_loop
-                rounds_lost_through_errors_are_no_hot_loop
-                attempts_are_counted
+                retries_after_errors_are_no_hot_loop
+                max_attempts_limits_the_attempts
                 ttls_near_the_minimum_work
                 the_documented_rights_are_enough
                 servers_that_forbid_scripts_keep_locks_alive
@@ -264,10 +264,10 @@ macro_rules! __cases {
             majority_down {
                 three_hung_are_no_quorum
                 three_killed_are_no_quorum
-                rounds_that_are_lost_at_once_leave_nothing_behind
+                rounds_that_fail_at_once_leave_no_key
                 one_denial_and_three_hung_are_no_quorum
                 a_request_gives_up_after_three_rounds_without_a_quorum
-                writes_that_land_after_the_ttl_are_undone
+                writes_carried_out_after_the_ttl_are_cleaned_up
             }
             minority_down {
                 one_hung
@@ -285,72 +285,72 @@ macro_rules! __cases {
                 after_a_power_cut_vouching_ends_the_quarantine
             }
             prefixes {
-                every_node_is_asked_with_its_own_prefix
-                every_node_counts_under_its_own_prefix_for_its_own_time
+                every_node_receives_keys_with_its_prefix
+                counters_have_the_prefix_and_retention_of_their_node
                 nodes_with_different_prefixes_on_one_server_do_not_exclude_each_other
                 claims_interleave_on_one_thread
                 claims_interleave_on_many_threads
             }
             processes {
-                a_process_that_was_stopped_learns_of_the_loss_before_its_work_goes_on
-                a_lease_goes_from_process_to_process
-                a_fencing_token_goes_with_its_lease_from_process_to_process
+                a_stopped_process_learns_of_the_loss_before_its_work_continues
+                a_lease_is_passed_between_processes
+                a_fencing_token_is_passed_with_its_lease
                 a_stale_lease_is_neither_resumed_nor_released_in_another_process
             }
             programs {
                 each_slot_has_one_holder_at_a_time_and_every_task_gets_one
-                a_waiter_gets_the_slot_that_a_program_in_another_language_gives_up
-                a_leader_that_closes_is_followed_at_once
+                a_waiter_acquires_the_slot_that_a_program_in_another_language_releases
+                a_leader_that_closes_is_replaced_at_once
                 leadership_ends_in_an_outage_and_returns_after_it
                 a_job_runs_once_a_period_on_one_of_two_machines
                 a_synchronous_program_keeps_its_lock_while_it_computes
-                a_runtime_that_is_not_driven_is_warned_of
+                an_undriven_runtime_causes_a_warning
             }
             readers {
-                no_reader_is_beside_a_writer
+                readers_and_writers_exclude_each_other
                 a_reader_is_kept_alive_extended_and_lost
-                scripts_of_other_clients_neither_lock_nor_delete_what_is_read
+                scripts_of_other_clients_neither_lock_nor_delete_a_key_of_readers
                 a_sorted_set_without_the_mark_is_no_lock_and_stays
                 readers_and_writers_that_wait_are_notified
             }
             reconnect {
                 a_program_that_starts_while_a_minority_is_down_works
-                a_node_that_comes_back_votes_again_before_a_request_fails
-                a_wrong_password_that_is_corrected_heals
+                a_node_that_recovers_votes_again_before_a_request_fails
+                nodes_recover_when_a_wrong_password_is_corrected
             }
             runtimes {
                 build_needs_no_runtime_and_one_redlock_works_across_two
                 one_redlock_works_in_two_runtimes_at_once
                 over_a_dedicated_runtime_parallel_runtimes_never_fail
-                the_end_of_the_runtime_that_opened_the_connections_is_named_and_was_warned_of
-                a_runtime_that_is_not_driven_any_more_is_left_behind
+                the_shutdown_of_the_connecting_runtime_is_reported_after_a_warning
+                a_redlock_leaves_a_runtime_that_is_no_longer_driven
                 a_guard_dropped_outside_a_runtime_is_released
-                a_guard_dropped_after_its_runtime_is_left_to_its_ttl
-                paused_time_makes_no_hot_loop
+                the_keys_of_a_guard_dropped_after_its_runtime_expire
+                paused_time_causes_no_hot_loop
             }
             stale {
-                a_holder_that_was_stopped_past_its_ttl_is_denied_by_the_resource
-                without_the_check_it_overwrites_what_the_next_one_wrote
+                the_resource_rejects_a_holder_that_was_stopped_past_its_ttl
+                without_the_check_a_stale_holder_overwrites_newer_data
             }
             waiting {
-                a_waiter_is_woken_by_a_program_in_another_language
-                a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung_is_waited_for_without_polling
-                nodes_that_restart_while_a_waiter_waits_are_watched_again
-                connections_that_are_cut_are_not_free_and_watch_again
-                where_tracking_is_not_allowed_waiters_poll_and_each_node_warns_once
-                a_table_of_watches_with_room_for_one_key_makes_nobody_loop
-                flushed_servers_wake_a_waiter
-                a_holder_in_the_same_process_writes_over_the_same_connection
+                a_waiter_is_notified_of_a_release_in_another_language
+                waiters_do_not_poll_for_a_lock_on_a_bare_quorum_with_a_hung_node
+                restarted_nodes_are_watched_again
+                a_cut_connection_does_not_mean_a_free_lock_and_is_watched_again
+                without_tracking_waiters_poll_and_each_node_warns_once
+                a_tracking_table_of_one_key_causes_no_hot_loop
+                flushed_servers_notify_a_waiter
+                a_waiter_is_notified_of_writes_over_its_connection
                 claims_in_either_order_do_not_wait_for_each_other
             }
             work {
                 work_that_blocks_a_worker_for_several_ttls_keeps_the_lock
-                work_that_blocks_the_only_thread_for_several_ttls_is_returned_in_an_error
+                work_that_blocks_the_only_thread_for_several_ttls_ends_with_an_error_and_its_output
                 work_that_blocked_for_too_long_is_not_polled_again
-                work_that_blocks_elsewhere_keeps_the_lock
-                an_error_of_the_work_comes_through_whatever_becomes_of_the_release
-                a_panic_of_the_work_comes_through_and_the_lock_is_released
-                work_that_is_dropped_from_outside_leaves_no_key
+                work_on_a_blocking_thread_keeps_the_lock
+                an_error_of_the_work_is_returned_even_if_the_release_fails
+                a_panic_of_the_work_propagates_and_the_lock_is_released
+                dropped_work_leaves_no_key
             }
             #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
             tls {
@@ -385,7 +385,7 @@ macro_rules! __tests {
 
 macro_rules! table {
     ([$($(#[$cfg:meta])* $module:ident { $($(#[$attribute:meta])* $case:ident)* })*]) => {
-        /// Runs one case, such as `node::a_unix_socket_serves`.
+        /// Runs one case, such as `node::a_unix_socket_works`.
         ///
         /// # Panics
         ///

@@ -25,13 +25,15 @@ fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Returns the number of clients of the server, except the one that asks.
+/// Returns the number of clients of the server, except the one that runs this query.
 fn clients(server: &RedisServer) -> usize {
     server.command(&["CLIENT", "LIST"]).lines().count() - 1
 }
 
 /// Lets all other tasks run, then polls the attempt. Returns its output if it is ready.
-async fn turn<C>(attempt: Pin<&mut impl Future<Output = Result<C, Failure>>>) -> Option<Result<C, Failure>> {
+async fn poll_in_turn<C>(
+    attempt: Pin<&mut impl Future<Output = Result<C, Failure>>>,
+) -> Option<Result<C, Failure>> {
     yield_now().await;
     let mut attempt = attempt;
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
@@ -46,7 +48,7 @@ async fn attempt<A: Adapter>(connector: &A::Connector, turns: u32) -> Option<u32
     let hub = Hub::default();
     let mut attempt = pin!(connector.connect(None, &hub));
     for turns in 1..=turns {
-        if let Some(outcome) = turn(attempt.as_mut()).await {
+        if let Some(outcome) = poll_in_turn(attempt.as_mut()).await {
             assert!(outcome.is_ok(), "{outcome:?}");
             return Some(turns);
         }
@@ -56,15 +58,15 @@ async fn attempt<A: Adapter>(connector: &A::Connector, turns: u32) -> Option<u32
 
 /// Polls an attempt until the server has accepted its connection, then `more` times, and drops it.
 async fn accepted_attempt<A: Adapter>(connector: &A::Connector, server: &RedisServer, more: u32) {
-    eventually("those before it are gone", PATIENCE, async || clients(server) == 0).await;
+    eventually("earlier connections are closed", PATIENCE, async || clients(server) == 0).await;
     let hub = Hub::default();
     let mut attempt = pin!(connector.connect(None, &hub));
     while clients(server) == 0 {
-        let outcome = turn(attempt.as_mut()).await;
-        assert!(outcome.is_none(), "{outcome:?} before there was a connection");
+        let outcome = poll_in_turn(attempt.as_mut()).await;
+        assert!(outcome.is_none(), "{outcome:?} before the server accepted a connection");
     }
     for _ in 0..more {
-        if turn(attempt.as_mut()).await.is_some() {
+        if poll_in_turn(attempt.as_mut()).await.is_some() {
             return;
         }
     }
@@ -77,7 +79,7 @@ async fn leaves_nothing_on<A: Adapter>(server: &RedisServer) {
         timeout(PATIENCE, attempt::<A>(&connector, u32::MAX)).await.expect("it hangs").unwrap();
     let mut dropped = 0;
     while dropped < ATTEMPTS {
-        // An attempt that completes faster than all before moves the remaining points.
+        // An attempt may complete faster than all earlier ones. The remaining points are then chosen again.
         match attempt::<A>(&connector, shortest * dropped / ATTEMPTS).await {
             Some(turns) => shortest = turns,
             None => dropped += 1,
@@ -86,8 +88,8 @@ async fn leaves_nothing_on<A: Adapter>(server: &RedisServer) {
     for number in 0..ATTEMPTS {
         timeout(PATIENCE, accepted_attempt::<A>(&connector, server, number % 5)).await.expect("it hangs");
     }
-    eventually("its tasks are gone", PATIENCE, async || tasks() == before).await;
-    eventually("its connections are gone", PATIENCE, async || clients(server) == 0).await;
+    eventually("its tasks end", PATIENCE, async || tasks() == before).await;
+    eventually("its connections are closed", PATIENCE, async || clients(server) == 0).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -96,27 +98,27 @@ pub(crate) async fn an_attempt_that_is_dropped_anywhere_leaves_nothing<A: Adapte
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn nor_does_one_that_falls_back_to_resp2<A: Adapter>() {
+pub(crate) async fn a_dropped_attempt_that_falls_back_to_resp2_leaves_nothing<A: Adapter>() {
     leaves_nothing_on::<A>(&RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start())
         .await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn an_attempt_at_a_server_that_never_answers_leaves_nothing<A: Adapter>() {
+pub(crate) async fn an_attempt_at_a_server_that_never_replies_leaves_nothing<A: Adapter>() {
     let silent = Scripted::start(|_| Answer::Nothing).await;
     let (connector, before) = (connector::<A>(silent.port()), tasks());
     for number in 0..ATTEMPTS {
-        let (hub, asked) = (Hub::default(), silent.seen(""));
+        let (hub, commands) = (Hub::default(), silent.seen(""));
         let mut attempt = pin!(connector.connect(None, &hub));
         // One half is dropped in the first turns, the other half while the client waits for a reply.
         let mut turns = 0;
-        while if number < ATTEMPTS / 2 { turns < number } else { silent.seen("") == asked } {
-            let outcome = timeout(PATIENCE, turn(attempt.as_mut())).await.expect("it hangs");
+        while if number < ATTEMPTS / 2 { turns < number } else { silent.seen("") == commands } {
+            let outcome = timeout(PATIENCE, poll_in_turn(attempt.as_mut())).await.expect("it hangs");
             assert!(outcome.is_none(), "{outcome:?}");
             turns += 1;
         }
     }
     assert!(silent.seen("") >= (ATTEMPTS / 2) as usize);
     // The scripted server has one task for each connection, which ends when the client has closed it.
-    eventually("its tasks and connections are gone", PATIENCE, async || tasks() == before).await;
+    eventually("its tasks end and its connections are closed", PATIENCE, async || tasks() == before).await;
 }

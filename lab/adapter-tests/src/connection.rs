@@ -23,7 +23,7 @@ fn started_with(args: &[&str]) -> RedisServer {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn set_if_absent_and_its_answers<A: Adapter>() {
+pub(crate) async fn set_if_absent_and_its_replies<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
     let (key, token) = (b"\x00\xff\r\n key", b"\xfe\x00token");
@@ -40,7 +40,7 @@ pub(crate) async fn set_if_absent_and_its_answers<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_pipeline_tells_each_reply_also_when_one_is_an_error<A: Adapter>() {
+pub(crate) async fn a_pipeline_returns_every_reply_even_if_one_is_an_error<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
     let wrong = other("EVALSHA", &[b"ffffffffffffffffffffffffffffffffffffffff", b"0"]);
@@ -69,14 +69,14 @@ pub(crate) async fn a_dropped_connection_leaves_neither_task_nor_socket<A: Adapt
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_lost_connection_fails_what_is_in_flight_and_is_over<A: Adapter>() {
+pub(crate) async fn a_lost_connection_fails_its_requests_in_flight_and_all_later_ones<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
     server.pause();
     let in_flight = call(&connection, set(b"k", b"v", false));
     let (outcome, ()) = soon(async {
         tokio::join!(Box::pin(in_flight), async {
-            tokio::task::yield_now().await; // after this it is in flight
+            tokio::task::yield_now().await; // sends the request
             server.kill();
             connection.lost().await;
         })
@@ -119,7 +119,7 @@ pub(crate) async fn a_dropped_call_does_not_disturb_those_after_it<A: Adapter>()
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_denied<A: Adapter>() {
+pub(crate) async fn speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
     assert!(only_client(&server).await.contains(" resp=3"));

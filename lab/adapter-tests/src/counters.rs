@@ -40,7 +40,7 @@ fn damaged<T: std::fmt::Debug>(outcome: Result<T, NodeError>) -> String {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_counter_is_a_number_in_a_key_of_its_own<A: Adapter>() {
+pub(crate) async fn a_counter_is_a_number_in_a_separate_key<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let (mine, other) = (claim("a", "mine"), claim("a", "other"));
@@ -56,7 +56,7 @@ pub(crate) async fn a_counter_is_a_number_in_a_key_of_its_own<A: Adapter>() {
     assert!((DAY + 50_000..=DAY + 60_000).contains(&pttl(&server, A)), "the TTL and a day");
 
     assert_eq!(Ok(denied_by("mine")), of(node.acquire_fenced(&other, minute()).await));
-    assert_eq!(first, counted(&node, &mine).await, "a replay of our own");
+    assert_eq!(first, counted(&node, &mine).await, "a repeated request");
     assert_eq!(GRANTED, of(node.release(&mine).await));
     assert_eq!([A], server.keys()[..], "it stays");
     let second = counted(&node, &other).await;
@@ -65,7 +65,7 @@ pub(crate) async fn a_counter_is_a_number_in_a_key_of_its_own<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_plain_lock_counts_nothing<A: Adapter>() {
+pub(crate) async fn a_plain_lock_raises_no_counter<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let (plain, fenced) = (claim("a", "plain"), claim("a", "fenced"));
@@ -95,12 +95,12 @@ pub(crate) async fn the_prefix_and_the_retention_can_be_chosen<A: Adapter>() {
     }
     assert_eq!(GRANTED, of(least.confirm(&both, minute(), token(first)).await));
     for counter in counters {
-        assert!((110_000..=120_000).contains(&pttl(&server, counter)), "a minute is the least");
+        assert!((110_000..=120_000).contains(&pttl(&server, counter)), "the minimum is one minute");
     }
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_confirmation_counts_where_no_counter_is_greater<A: Adapter>() {
+pub(crate) async fn a_confirmation_is_granted_unless_a_counter_is_greater<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let both = claim(["a", "b"], "mine");
@@ -126,7 +126,7 @@ pub(crate) async fn a_confirmation_counts_where_no_counter_is_greater<A: Adapter
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn forgotten_scripts_of_fenced_locks_cost_no_error<A: Adapter>() {
+pub(crate) async fn flushed_scripts_of_fenced_locks_cause_no_error<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let (mine, forget) = (claim(["a", "b"], "mine"), || server.command(&["SCRIPT", "FLUSH"]));
@@ -142,7 +142,7 @@ pub(crate) async fn forgotten_scripts_of_fenced_locks_cost_no_error<A: Adapter>(
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Adapter>() {
+pub(crate) async fn an_invalid_counter_is_an_error_that_names_the_resource<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let both = claim(["a", "b"], "mine");
@@ -158,7 +158,7 @@ pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Ad
         let error = damaged(node.acquire_fenced(&claim("b", "mine"), minute()).await);
         assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
         if let ["SET", _, text] = command[..] {
-            assert_eq!(text, server.command(&["GET", B]), "nothing is counted");
+            assert_eq!(text, server.command(&["GET", B]), "the counter is not raised");
         }
         assert_eq!([B], server.keys()[..], "nothing is set");
         for key in ["a", "b"] {
@@ -168,7 +168,7 @@ pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Ad
         assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
         assert_eq!(GRANTED, of(node.release(&both).await));
     }
-    assert!(node.connection().is_some(), "an error of the server is an answer");
+    assert!(node.connection().is_some(), "an error reply does not end the connection");
 }
 
 /// Returns the time of the server in microseconds.
@@ -184,7 +184,7 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     let node = node_of::<A>(&server);
     let (mine, both) = (claim("a", "mine"), claim(["a", "b"], "mine"));
     let soon = token(micros(&server) + 3_600_000_000);
-    // The greatest counter, the greatest one that can be raised, and one that is an hour too far ahead.
+    // The maximum counter, the maximum that can be raised, and one that is an hour too far ahead.
     let far =
         [FencingToken::MAX.as_u64(), FencingToken::MAX.as_u64() - 1, micros(&server) + 25 * 3_600_000_000];
     for far in far.map(|far| far.to_string()) {
@@ -199,7 +199,7 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
         let error = damaged(node.acquire_fenced(&mine, minute()).await);
         assert!(error.contains("s ahead of the server's clock"), "{error}");
         assert_eq!([A], server.keys()[..], "nothing is set");
-        assert_eq!(far, server.command(&["GET", A]), "nothing is counted");
+        assert_eq!(far, server.command(&["GET", A]), "the counter is not raised");
         server.command(&["SET", "a", "mine", "PX", "30000"]);
         damaged(node.confirm(&mine, minute(), soon).await);
         damaged(node.confirm(&mine, minute(), FencingToken::MAX).await);
@@ -208,7 +208,7 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
         assert_eq!((&*far, -1), (&*server.command(&["GET", A]), pttl(&server, A)));
         assert_eq!(GRANTED, of(node.release(&mine).await));
     }
-    assert!(node.connection().is_some(), "an error of the server is an answer");
+    assert!(node.connection().is_some(), "an error reply does not end the connection");
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -237,7 +237,7 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
 
 /// A counter expires only after the clock has passed it, so it may be ahead by the retention.
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn how_far_ahead_a_counter_may_be_follows_the_retention<A: Adapter>() {
+pub(crate) async fn the_retention_limits_how_far_a_counter_may_be_ahead<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().fence_retention(Duration::from_secs(120))).unwrap();
     let mine = claim("a", "mine");
@@ -249,7 +249,7 @@ pub(crate) async fn how_far_ahead_a_counter_may_be_follows_the_retention<A: Adap
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn without_memory_what_exists_is_still_extended<A: Adapter>() {
+pub(crate) async fn existing_keys_are_extended_even_without_free_memory<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim(["a", "b"], "mine");
@@ -265,11 +265,11 @@ pub(crate) async fn without_memory_what_exists_is_still_extended<A: Adapter>() {
         assert_eq!(GRANTED, of(node.confirm(&mine, ttl(millis), token(first)).await), "for {millis} ms");
     }
     assert!(pttl(&server, "a") > 80_000);
-    assert_eq!(GRANTED, of(node.release(&mine).await), "deleting needs no memory");
+    assert_eq!(GRANTED, of(node.release(&mine).await), "a release needs no memory");
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_read_only_replica_counts_nothing<A: Adapter>() {
+pub(crate) async fn a_read_only_replica_raises_no_counter<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
@@ -286,7 +286,7 @@ pub(crate) async fn a_read_only_replica_counts_nothing<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_user_with_few_rights_can_take_fenced_locks<A: Adapter>() {
+pub(crate) async fn a_user_with_few_rights_can_acquire_fenced_locks<A: Adapter>() {
     let server = RedisServer::start();
     let rights = "on >pw ~a ~b ~redlock:fence:* -@all +set +get +del +pttl +pexpire +evalsha +eval";
     let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
@@ -295,9 +295,13 @@ pub(crate) async fn a_user_with_few_rights_can_take_fenced_locks<A: Adapter>() {
     let mine = claim(["a", "b"], "mine");
 
     let error = rejected(node.acquire_fenced(&mine, minute()).await);
-    assert!(error.contains("the permission to run TIME"), "it says what is missing: {error}");
+    assert!(error.contains("the permission to run TIME"), "the error names the missing permission: {error}");
     assert!(server.keys().is_empty());
-    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a plain lock needs no time");
+    assert_eq!(
+        GRANTED,
+        of(node.acquire(&mine, minute()).await),
+        "a plain lock does not read the clock of the server"
+    );
     assert_eq!(GRANTED, of(node.release(&mine).await));
 
     server.command(&["ACL", "SETUSER", "few", "+time"]);
@@ -314,7 +318,7 @@ pub(crate) async fn a_user_with_few_rights_can_take_fenced_locks<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_counter_that_may_only_be_read_stops_the_request_before_any_write<A: Adapter>() {
+pub(crate) async fn a_counter_without_write_permission_fails_the_request_before_any_write<A: Adapter>() {
     let server = RedisServer::start();
     let rights = "on >pw ~a ~b %R~redlock:fence:* +@all";
     let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();

@@ -1,4 +1,4 @@
-//! A server that sends endless replies. A client must give its connection up after a bounded number of bytes.
+//! A server that sends endless replies. A client must close its connection after a bounded number of bytes.
 
 use std::process::Command;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn stopped(server: &Scripted, first: &str, rest: &str) {
         }
     })
     .await;
-    assert_eq!(Floods { stopped: 1, swallowed: 0 }, server.floods(), "{first:?} {rest:?}");
+    assert_eq!(Floods { stopped: 1, read_completely: 0 }, server.floods(), "{first:?} {rest:?}");
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -96,23 +96,18 @@ pub(crate) async fn an_endless_reply_on_an_idle_connection_ends_it<A: Adapter>()
 }
 
 /// A stack overflow aborts the process, so the next test runs in another one.
-pub(crate) fn a_reply_that_is_nested_without_end_ends_the_connection<A: Adapter>() {
+pub(crate) fn an_endlessly_nested_reply_ends_the_connection<A: Adapter>() {
     let run = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "hostile::survives_replies_that_are_nested_without_end",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "hostile::survives_endlessly_nested_replies", "--ignored", "--nocapture"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    let complained = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success() && said.contains("1 passed"), "{}\n{said}\n{complained}", run.status);
+    let output = String::from_utf8_lossy(&run.stdout);
+    let errors = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && output.contains("1 passed"), "{}\n{output}\n{errors}", run.status);
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-pub(crate) async fn survives_replies_that_are_nested_without_end<A: Adapter>() {
+pub(crate) async fn survives_endlessly_nested_replies<A: Adapter>() {
     for reply in NESTED {
         before_login::<A>(*reply).await;
         while_idle::<A>(*reply).await;

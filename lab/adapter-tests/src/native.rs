@@ -1,4 +1,4 @@
-//! Commands that replace scripts: on servers that have them, and on scripted ones that reject them.
+//! Commands that replace scripts: on servers that support them, and on scripted servers that reject them.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::Adapter;
 use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl};
 use crate::scripted::{Answer, Scripted, greet};
 
-/// Returns the command with which a server deletes a key that holds a value, if it has one.
+/// Returns the command of a server that deletes a key if it holds a given value, if the server has such a command.
 pub(crate) fn delete_of(server: &RedisServer) -> Option<&'static str> {
     ["delifeq", "delex"].into_iter().find(|name| {
         let reply = server.reply(&[name.as_bytes()]);
@@ -25,7 +25,7 @@ pub(crate) fn releases(server: &RedisServer) -> u64 {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn one_resource_needs_no_script_where_the_server_has_the_commands<A: Adapter>() {
+pub(crate) async fn one_resource_needs_no_script_if_the_server_has_the_commands<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
@@ -60,7 +60,7 @@ fn without_scripts<A: Adapter>(server: &RedisServer) -> Node<A::Connector> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_server_that_forbids_scripts_locks_one_resource<A: Adapter>() {
+pub(crate) async fn one_resource_is_locked_on_a_server_that_forbids_scripts<A: Adapter>() {
     let server = RedisServer::start();
     let node = without_scripts::<A>(&server);
     let (mine, other) = (claim("a", "mine"), claim("a", "other"));
@@ -80,7 +80,7 @@ pub(crate) async fn a_server_that_forbids_scripts_locks_one_resource<A: Adapter>
     assert_eq!(GRANTED, of(node.release(&mine).await));
     assert!(server.keys().is_empty());
 
-    // Everything else is rejected, and leaves the connection as it is.
+    // Everything else is rejected, and the connection stays open.
     let both = claim(["a", "b"], "mine");
     assert_eq!(Err(NodeErrorKind::Rejected), of(node.acquire(&both, minute()).await));
     assert_eq!(Err(NodeErrorKind::Rejected), of(node.acquire_fenced(&mine, minute()).await));
@@ -90,7 +90,7 @@ pub(crate) async fn a_server_that_forbids_scripts_locks_one_resource<A: Adapter>
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_key_of_another_type_is_left_as_it_is<A: Adapter>() {
+pub(crate) async fn a_key_of_another_type_is_not_changed<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     server.command(&["LPUSH", "a", "mine"]);
@@ -125,7 +125,7 @@ fn redis_8_4(keys: &Mutex<HashMap<String, String>>, scripts: bool, command: &str
             keys.entry(key.to_owned()).or_insert_with(|| value.to_owned());
             bulk(before.as_deref())
         }
-        // The value before, whether it was equal or not.
+        // The previous value, even if it was not equal.
         ["SET", key, _, "IFEQ", _, "GET", "PX", _] => bulk(keys.get(key).map(String::as_str)),
         ["DELEX", key, "IFEQ", value] => {
             let equal = keys.get(key).is_some_and(|held| held == value);
@@ -162,7 +162,7 @@ pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_rejected_command_is_replaced_by_the_script_for_good<A: Adapter>() {
+pub(crate) async fn a_rejected_command_is_replaced_by_the_script_permanently<A: Adapter>() {
     for rejection in [
         "-NOPERM User default has no permissions to run the 'delifeq' command\r\n",
         "-ERR unknown command 'DELIFEQ'\r\n",
@@ -189,7 +189,7 @@ pub(crate) async fn a_rejected_command_is_replaced_by_the_script_for_good<A: Ada
             assert_eq!(GRANTED, of(node.release(&mine).await));
         }
         assert_eq!((1, 1), (server.seen("DELIFEQ"), server.seen("EVAL ")), "{rejection}");
-        assert_eq!(2, server.seen("EVALSHA") - handshakes, "the releases that follow");
+        assert_eq!(2, server.seen("EVALSHA") - handshakes, "the later releases");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A node over a real server: its votes, and its recovery from faults of the server.
+//! A node over a real server: its replies, and its recovery from faults of the server.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -20,8 +20,9 @@ use crate::native::delete_of;
 use crate::scripted::{Answer, Scripted, greet};
 use crate::wait::{soon, until};
 
-/// The time limit until a server that came back votes again, on a busy machine. On a quiet one it
-/// takes 200 ms; the tests of `redlock-wire` in virtual time check that.
+/// The maximum time until a recovered server votes again, on a busy machine.
+///
+/// On an idle machine, it takes 200 ms. The tests of `redlock-wire` in virtual time check that.
 const HEALED: Duration = Duration::from_secs(10);
 
 pub(crate) fn claim(resources: impl IntoResources, token: &str) -> Claim {
@@ -40,7 +41,7 @@ pub(crate) fn node_of<A: Adapter>(server: &RedisServer) -> Node<A::Connector> {
     A::node(server.url(), &Options::tokio()).unwrap()
 }
 
-/// The answer of a node to a request about a claim, of any type, without remaining times.
+/// The reply of a node to a request about a claim, for any operation, without remaining times.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AnyVote {
     Granted,
@@ -77,7 +78,7 @@ impl From<ConfirmVote> for AnyVote {
     }
 }
 
-/// The answer to a release: granted if a key was deleted.
+/// The reply to a release: granted if a key was deleted.
 impl From<bool> for AnyVote {
     fn from(deleted: bool) -> Self {
         if deleted { Self::Granted } else { Self::DeniedBy(None) }
@@ -94,7 +95,7 @@ pub(crate) fn nothing_there() -> AnyVote {
     AnyVote::DeniedBy(None)
 }
 
-/// Returns the answer, or the kind of the error.
+/// Returns the reply, or the kind of the error.
 pub(crate) fn of<T: Into<AnyVote>>(outcome: Result<T, NodeError>) -> Result<AnyVote, NodeErrorKind> {
     outcome.map(Into::into).map_err(|error| error.kind())
 }
@@ -128,8 +129,8 @@ pub(crate) async fn one_resource_is_locked_extended_and_released<A: Adapter>() {
     assert_eq!(Ok(denied_by("mine")), of(node.extend(&other, minute()).await));
     assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
 
-    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a replay of our own");
-    assert!(pttl(&server, "a") <= 30_000, "a replay writes nothing");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a repeated request");
+    assert!(pttl(&server, "a") <= 30_000, "a repeated request writes nothing");
     assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
     assert!(pttl(&server, "a") > 50_000);
     assert_eq!(GRANTED, of(node.extend(&mine, ttl(1000)).await));
@@ -154,8 +155,8 @@ pub(crate) async fn several_resources_are_locked_all_or_none<A: Adapter>() {
 
     server.command(&["DEL", "b"]);
     assert_eq!(GRANTED, of(node.acquire(&rest, ttl(30_000)).await));
-    assert_eq!(GRANTED, of(node.acquire(&all, minute()).await), "the absent one is added");
-    assert!(pttl(&server, "a") <= 30_000 && pttl(&server, "c") > 50_000, "and only that");
+    assert_eq!(GRANTED, of(node.acquire(&all, minute()).await), "the absent key is written");
+    assert!(pttl(&server, "a") <= 30_000 && pttl(&server, "c") > 50_000, "and no other key");
 
     assert_eq!(GRANTED, of(node.extend(&all, ttl(40_000)).await));
     assert!(pttl(&server, "a") > 35_000 && pttl(&server, "c") > 50_000);
@@ -163,7 +164,7 @@ pub(crate) async fn several_resources_are_locked_all_or_none<A: Adapter>() {
     assert_eq!(Ok(denied_by("other")), of(node.extend(&all, ttl(90_000)).await));
     assert!(pttl(&server, "a") <= 40_000, "none is extended");
 
-    assert_eq!(GRANTED, of(node.release(&all).await), "what is left of ours");
+    assert_eq!(GRANTED, of(node.release(&all).await), "the remaining keys of the claim");
     assert_eq!(["b"], server.keys()[..]);
     assert_eq!(Ok(nothing_there()), of(node.release(&all).await));
 }
@@ -187,7 +188,7 @@ pub(crate) async fn names_and_tokens_are_bytes<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_key_without_expiry_stays_without<A: Adapter>() {
+pub(crate) async fn a_key_without_expiry_gets_none<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     server.command(&["SET", "a", "mine"]);
@@ -219,13 +220,17 @@ pub(crate) async fn a_key_of_another_type_is_an_error_that_names_it<A: Adapter>(
         server.command(&["DEL", "a", "z"]);
         assert_eq!(Ok(nothing_there()), of(node.release(&claim).await));
     }
-    assert!(node.connection().is_some(), "an error of the server is an answer");
+    assert!(node.connection().is_some(), "an error reply does not end the connection");
     server.command(&["SET", "a", "mine"]);
-    assert_eq!(GRANTED, of(node.release(&claim(["a", "list"], "mine")).await), "what is ours goes");
+    assert_eq!(
+        GRANTED,
+        of(node.release(&claim(["a", "list"], "mine")).await),
+        "the keys of the claim are deleted"
+    );
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn an_inspection_reads_what_is_there_and_writes_nothing<A: Adapter>() {
+pub(crate) async fn an_inspection_only_reads<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
     let name = |name: &str| Resource::new(name).unwrap();
@@ -258,7 +263,7 @@ pub(crate) async fn an_inspection_reads_what_is_there_and_writes_nothing<A: Adap
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_prefix_makes_the_key<A: Adapter>() {
+pub(crate) async fn the_key_starts_with_the_prefix<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
     let (one, two) = (claim("a", "mine"), claim(["a", "b"], "mine"));
@@ -272,7 +277,7 @@ pub(crate) async fn a_prefix_makes_the_key<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn forgotten_scripts_cost_no_error<A: Adapter>() {
+pub(crate) async fn flushed_scripts_cause_no_error<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let two = claim(["a", "b"], "mine");
@@ -296,21 +301,21 @@ pub(crate) async fn a_killed_server_is_down_at_once_and_votes_again_without_traf
 
     server.kill();
     until(async || node.connection().is_none()).await;
-    let outcome = node.acquire(&mine, minute()).now_or_never().expect("the request waits");
+    let outcome = node.acquire(&mine, minute()).now_or_never().expect("the request fails without waiting");
     assert_eq!(Err(NodeErrorKind::Unavailable), of(outcome));
-    assert_eq!(was, node.server(), "the last that was known");
+    assert_eq!(was, node.server(), "the last known server");
 
     server.restart();
     let start = Instant::now();
     until(async || node.connection().is_some()).await;
     assert!(start.elapsed() < HEALED, "{:?}", start.elapsed());
     assert_ne!(before, node.connection());
-    assert_ne!(was, node.server(), "a restarted server is another one");
+    assert_ne!(was, node.server(), "a restarted server has another identity");
     assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_server_that_starts_later_joins<A: Adapter>() {
+pub(crate) async fn a_server_that_starts_later_is_used<A: Adapter>() {
     let server = RedisServer::start();
     server.kill();
     let node = node_of::<A>(&server);
@@ -323,7 +328,7 @@ pub(crate) async fn a_server_that_starts_later_joins<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_hung_server_is_given_up_after_some_requests_and_comes_back<A: Adapter>() {
+pub(crate) async fn a_hung_server_is_disconnected_after_some_requests_and_recovers<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
@@ -340,7 +345,7 @@ pub(crate) async fn a_hung_server_is_given_up_after_some_requests_and_comes_back
     }
     assert!(requests >= 3, "{requests}");
     assert_eq!(None, node.connection());
-    let outcome = node.extend(&mine, minute()).now_or_never().expect("the request waits");
+    let outcome = node.extend(&mine, minute()).now_or_never().expect("the request fails without waiting");
     assert_eq!(Err(NodeErrorKind::Unavailable), of(outcome));
 
     server.resume();
@@ -351,27 +356,27 @@ pub(crate) async fn a_hung_server_is_given_up_after_some_requests_and_comes_back
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn what_is_in_flight_when_the_server_dies_has_an_unknown_outcome<A: Adapter>() {
+pub(crate) async fn requests_in_flight_when_the_server_dies_have_an_unknown_outcome<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
     assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
     server.pause();
     let (outcome, ()) = tokio::join!(soon(node.extend(&mine, minute())), async {
-        tokio::task::yield_now().await; // after this it is in flight
+        tokio::task::yield_now().await; // sends the request
         server.kill();
     });
     assert_eq!(Err(NodeErrorKind::Unknown), of(outcome));
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn requests_given_up_at_once_do_not_count<A: Adapter>() {
+pub(crate) async fn requests_dropped_at_once_do_not_end_the_connection<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
     assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
     let before = node.connection();
-    // One more than would end the connection, if they counted.
+    // One more timed-out request than a connection tolerates. Dropped requests are not counted.
     for _ in 0..4 {
         let mut request = node.extend(&mine, minute());
         let polled = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
@@ -382,7 +387,7 @@ pub(crate) async fn requests_given_up_at_once_do_not_count<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_password_that_is_corrected_later_heals<A: Adapter>() {
+pub(crate) async fn a_node_recovers_when_its_password_is_corrected<A: Adapter>() {
     let server = RedisServer::builder().password("another").start();
     let url = format!("redis://:hunter2@127.0.0.1:{}", server.port());
     let node = A::node(url, &Options::tokio()).unwrap();
@@ -390,7 +395,7 @@ pub(crate) async fn a_password_that_is_corrected_later_heals<A: Adapter>() {
     assert_eq!(NodeErrorKind::Unavailable, error.kind());
     assert!(error.to_string().contains("WRONGPASS"), "{error}");
     server.command(&["CONFIG", "SET", "requirepass", "hunter2"]);
-    until_it_votes(&node).await; // it tries less often than after other failures
+    until_it_votes(&node).await; // the reconnect delay is longer than after other failures
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -427,14 +432,18 @@ pub(crate) async fn a_rotated_password_is_used_by_the_next_connection<A: Adapter
     server.command(&["ACL", "SETUSER", "locks", "<first", ">second"]);
     *password.lock().unwrap() = "second";
     let before = node.connection();
-    assert_eq!(GRANTED, of(node.acquire(&claim("b", "mine"), minute()).await), "it stays logged in");
+    assert_eq!(
+        GRANTED,
+        of(node.acquire(&claim("b", "mine"), minute()).await),
+        "the connection stays logged in"
+    );
     server.command(&["CLIENT", "KILL", "USER", "locks"]);
     until(async || node.connection() != before).await;
     until_it_votes(&node).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_server_without_resp3_serves_and_heals<A: Adapter>() {
+pub(crate) async fn a_server_without_resp3_works_and_recovers<A: Adapter>() {
     let server = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
@@ -442,7 +451,7 @@ pub(crate) async fn a_server_without_resp3_serves_and_heals<A: Adapter>() {
     assert_eq!(Ok(denied_by("mine")), of(node.acquire(&claim("a", "other"), minute()).await));
     assert_eq!(GRANTED, of(node.release(&mine).await));
     server.kill();
-    assert!(of(node.release(&mine).await).is_err(), "only a request notices the loss");
+    assert!(of(node.release(&mine).await).is_err(), "the loss is detected by a request only");
     assert_eq!(None, node.connection());
     server.restart();
     let took = until_it_votes(&node).await;
@@ -461,9 +470,9 @@ pub(crate) async fn a_user_with_few_rights_can_lock<A: Adapter>() {
 
     assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
     assert!(server.command(&["INFO", "keyspace"]).contains("db3:keys=1"), "in its database");
-    assert_eq!(None, node.server(), "it may not ask");
+    assert_eq!(None, node.server(), "the user may not run INFO");
     assert_eq!(Ok(denied_by("mine")), of(node.acquire(&other, minute()).await));
-    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a replay of our own");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a repeated request");
     assert_eq!(GRANTED, of(node.acquire(&two, minute()).await));
     assert_eq!(GRANTED, of(node.extend(&two, minute()).await));
     assert_eq!(GRANTED, of(node.release(&two).await));
@@ -475,7 +484,7 @@ pub(crate) async fn a_user_with_few_rights_can_lock<A: Adapter>() {
     assert_eq!(
         Err(NodeErrorKind::Rejected),
         of(node.release(&mine).await),
-        "that nothing is there is not known"
+        "the user may not read absent keys"
     );
 }
 
@@ -492,12 +501,12 @@ pub(crate) async fn out_of_memory_is_a_rejection<A: Adapter>() {
         assert!(error.to_string().starts_with("OOM"), "{error}");
     }
     assert_eq!(["a"], server.keys()[..]);
-    assert_eq!(GRANTED, of(node.release(&mine).await), "deleting needs no memory");
+    assert_eq!(GRANTED, of(node.release(&mine).await), "a release needs no memory");
 }
 
 #[cfg(unix)]
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_unix_socket_serves<A: Adapter>() {
+pub(crate) async fn a_unix_socket_works<A: Adapter>() {
     let server = RedisServer::builder().unix_socket().start();
     let path = server.socket().unwrap();
     let node = A::node(format!("unix://{}?db=2", path.display()), &Options::tokio()).unwrap();
@@ -511,7 +520,11 @@ pub(crate) async fn identity_is_the_servers_run_id_and_shared_by_its_databases<A
     let server = RedisServer::start();
     let (one, two) =
         (node_of::<A>(&server), A::node(format!("{}/1", server.url()), &Options::tokio()).unwrap());
-    assert_eq!((None, None), (one.server(), one.connection()), "nothing is done before it is asked for");
+    assert_eq!(
+        (None, None),
+        (one.server(), one.connection()),
+        "a node does nothing before its first request"
+    );
     for node in [&one, &two] {
         assert_eq!(GRANTED, of(node.acquire(&claim("a", "mine"), minute()).await));
     }
@@ -549,7 +562,7 @@ pub(crate) fn a_node_outlives_its_runtime<A: Adapter>() {
     assert_eq!([1, 2, 3], generations[..]);
 }
 
-pub(crate) fn a_runtime_that_is_not_driven_any_more_is_left<A: Adapter>() {
+pub(crate) fn a_node_leaves_a_runtime_that_is_no_longer_driven<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -565,12 +578,12 @@ pub(crate) fn a_runtime_that_is_not_driven_any_more_is_left<A: Adapter>() {
     });
     let current = node.connection();
     first.block_on(async { sleep(Duration::from_millis(50)).await });
-    assert_eq!(current, node.connection(), "the supervisor that was replaced changes nothing");
+    assert_eq!(current, node.connection(), "the replaced supervisor changes nothing");
     second.block_on(async { assert_eq!(GRANTED, of(soon(node.release(&mine)).await)) });
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn nothing_secret_is_printed<A: Adapter>() {
+pub(crate) async fn no_secret_is_printed<A: Adapter>() {
     let server = RedisServer::builder().password("another").start();
     let node = A::node(format!("redis://me:hunter2@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
     let error = node.acquire(&claim("a", "hunter2-token"), minute()).await.unwrap_err();
@@ -589,7 +602,7 @@ pub(crate) async fn nothing_secret_is_printed<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_server_that_repeats_what_it_gets_reveals_neither_password_nor_token<A: Adapter>() {
+pub(crate) async fn a_server_that_echoes_its_input_reveals_neither_password_nor_token<A: Adapter>() {
     let echo =
         Scripted::start(|command| Answer::Say(format!("-ERR bad command: {command}\r\n").leak())).await;
     let url = format!("redis://ann:h%40nter2%20x@127.0.0.1:{}", echo.port());
@@ -610,7 +623,7 @@ pub(crate) async fn a_server_that_repeats_what_it_gets_reveals_neither_password_
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_user_who_may_not_release_does_not_lock<A: Adapter>() {
+pub(crate) async fn a_user_without_the_right_to_release_cannot_lock<A: Adapter>() {
     let server = RedisServer::start();
     let rights = "on >pw ~* -@all +hello +info +set +get +del +pttl +pexpire +eval +select +script|load";
     let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
@@ -618,8 +631,11 @@ pub(crate) async fn a_user_who_may_not_release_does_not_lock<A: Adapter>() {
     let few = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
     let error = few.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind());
-    let said = error.to_string();
-    assert!(said.starts_with("locks cannot be released: NOPERM") && said.contains("evalsha"), "{said}");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("locks cannot be released: NOPERM") && message.contains("evalsha"),
+        "{message}"
+    );
     assert!(server.keys().is_empty());
 }
 
@@ -647,7 +663,7 @@ pub(crate) async fn a_request_whose_reply_is_lost_is_not_repeated<A: Adapter>() 
     let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
     let mine = claim("a", "mine");
     assert_eq!(Err(NodeErrorKind::Unknown), of(soon(node.acquire(&mine, minute())).await));
-    // A client that replays would do it first on the next connection.
+    // A client that repeats requests would repeat this one first on the next connection.
     until(async || of(node.release(&mine).await) == Ok(nothing_there())).await;
     assert_eq!(2, server.seen("HELLO"));
     assert_eq!(1, server.seen("SET "));
@@ -665,7 +681,7 @@ pub(crate) async fn the_first_command_of_a_connection_is_not_tracked<A: Adapter>
     };
     let holder = node_of::<A>(&server);
     assert_eq!(GRANTED, of(holder.acquire(&all, minute()).await));
-    // These only read: the server stops tracking keys that are written.
+    // These requests only read, because the server stops tracking keys that are written.
     assert_eq!(GRANTED, of(node_of::<A>(&server).acquire(&all, minute()).await), "a replay");
     assert_eq!(0, tracked(), "after an acquire");
     assert_eq!(GRANTED, of(node_of::<A>(&server).extend(&all, ttl(1000)).await));

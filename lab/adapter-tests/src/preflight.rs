@@ -36,9 +36,9 @@ pub(crate) async fn findings_name_the_server<A: Adapter>() {
     servers[2].command(&["ACL", "SETUSER", "default", "-evalsha"]);
     let found = check::<A>(&servers).await;
     for (server, problem) in [(1, "maxmemory-policy is allkeys-lru"), (2, "the user may not run EVALSHA")] {
-        let is_meant =
+        let matches =
             |finding: &&Finding| finding.problem() == problem && finding.nodes() == [label(&servers[server])];
-        assert!(errors(&found).iter().any(is_meant), "{problem}: {found:#?}");
+        assert!(errors(&found).iter().any(matches), "{problem}: {found:#?}");
     }
 }
 
@@ -56,8 +56,8 @@ pub(crate) async fn an_unreachable_server_is_a_finding<A: Adapter>() {
     servers[0].kill();
     let found = check::<A>(&servers).await;
     assert_eq!((2, true), (found.reachable_nodes(), found.is_available()), "{found:#?}");
-    let is_meant = |finding: &Finding| finding.nodes() == [label(&servers[0])];
-    assert!(found.findings().iter().any(is_meant), "{found:#?}");
+    let matches = |finding: &Finding| finding.nodes() == [label(&servers[0])];
+    assert!(found.findings().iter().any(matches), "{found:#?}");
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,5 +1,5 @@
 //! A process that locks, for the tests of several processes.
-#![allow(clippy::print_stdout)] // its report
+#![allow(clippy::print_stdout)] // the report goes to stdout
 
 mod contend;
 mod grants;
@@ -33,7 +33,7 @@ pub fn process<C: Connector>(
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let [program, nodes, arguments @ ..] = &arguments[..] else {
-        return Err("no program and no nodes".into());
+        return Err("missing arguments: the program and the nodes".into());
     };
     let nodes = nodes.split(',').map(|url| node(url, &Options::tokio())).collect::<Result<Vec<_>, _>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

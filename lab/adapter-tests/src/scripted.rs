@@ -17,16 +17,16 @@ pub enum Answer {
     Flood(&'static str, &'static str),
 }
 
-/// The size of a flood. No client reads as many bytes that are no complete reply.
+/// The size of a flood. No client reads as many bytes of an incomplete reply.
 pub const FLOOD: usize = 64 << 20;
 
 /// The numbers of floods that have ended, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Floods {
-    /// The client closed the connection before it had read all.
+    /// The client closed the connection before it had read all bytes.
     pub stopped: usize,
-    /// The client read all.
-    pub swallowed: usize,
+    /// The client read all bytes.
+    pub read_completely: usize,
 }
 
 /// A server on a port of 127.0.0.1. It runs in tasks of the test and ends with its runtime.
@@ -99,9 +99,9 @@ async fn serve(
             Answer::Nothing => {}
             Answer::HangUp => return None,
             Answer::Flood(first, rest) => {
-                let swallowed = flood(&mut stream, first, rest).await.is_ok();
+                let read_completely = flood(&mut stream, first, rest).await.is_ok();
                 let mut floods = floods.lock().unwrap();
-                *(if swallowed { &mut floods.swallowed } else { &mut floods.stopped }) += 1;
+                *(if read_completely { &mut floods.read_completely } else { &mut floods.stopped }) += 1;
                 return None;
             }
         }

@@ -18,7 +18,7 @@ pub struct Secure {
 }
 
 impl Secure {
-    /// Starts a server that needs no certificate of its clients.
+    /// Starts a server that does not require client certificates.
     ///
     /// # Panics
     ///
@@ -32,7 +32,7 @@ impl Secure {
     /// # Panics
     ///
     /// Same as [`start`](Secure::start).
-    pub fn with_client_certificates(asks: &str) -> Self {
+    pub fn with_client_certificates(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let (authority, key) = (file("ca.pem"), file("ca.key"));
@@ -59,7 +59,7 @@ impl Secure {
         openssl(folder.path(), &[&new[..], &leaf, &signed].concat());
 
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-        let listen = ["--tls-port", &port, "--bind", "127.0.0.1", "::1", "--tls-auth-clients", asks];
+        let listen = ["--tls-port", &port, "--bind", "127.0.0.1", "::1", "--tls-auth-clients", policy];
         let files =
             ["--tls-cert-file", &certificate, "--tls-key-file", &secret, "--tls-ca-cert-file", &authority];
         let args = listen.iter().chain(&files);
@@ -83,7 +83,7 @@ impl Secure {
 }
 
 fn openssl(folder: &Path, args: &[&str]) {
-    let made = Command::new("openssl").current_dir(folder).args(args).output();
-    let made = made.expect("the tests of TLS need openssl in the PATH");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let output = Command::new("openssl").current_dir(folder).args(args).output();
+    let output = output.expect("the tests of TLS need openssl in the PATH");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -44,7 +44,7 @@ use crate::warnings::Warnings;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-/// Long enough for a busy machine. Whatever must be faster than this takes a small fraction of it.
+/// Long enough for a busy machine. Operations that must not wait for a node take a small fraction of it.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn five() -> Vec<RedisServer> {
@@ -102,18 +102,18 @@ pub(crate) async fn nothing_left(redlock: &Redlock, servers: &[RedisServer]) {
 
 /// Waits for all background work of several clients, and asserts that no server has any keys.
 ///
-/// All clients are closed before the first look: a release returns at a quorum, and the keys of the other nodes are
+/// All clients are closed before the first check: a release returns at a quorum, and the keys on the other nodes are
 /// deleted afterwards.
 pub(crate) async fn nothing_left_of(clients: &[Redlock], servers: &[RedisServer]) {
     for redlock in clients {
         let closed = tokio::time::timeout(Duration::from_secs(30), redlock.close()).await;
-        assert_eq!(Ok(0), closed, "close() waits for something that does not end, or has given up cleanup");
+        assert_eq!(Ok(0), closed, "close() hangs, or cleanup was abandoned");
     }
     assert_eq!(Vec::<String>::new(), keys(servers));
 }
 
-/// Returns the kind of the error, and the outcome of every node as text.
-pub(crate) fn anatomy<T: std::fmt::Debug>(
+/// Returns the kind of an error, and the outcome of every node as text.
+pub(crate) fn kind_and_outcomes<T: std::fmt::Debug>(
     result: Result<T, redlock_core::Error>,
 ) -> (ErrorKind, Vec<&'static str>) {
     let error = result.unwrap_err();

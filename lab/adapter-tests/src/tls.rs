@@ -1,4 +1,4 @@
-//! `rediss://` against a real server with a certificate of a private authority.
+//! `rediss://` with a real server whose certificate is from a private CA.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,8 +20,7 @@ pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter
     assert!(!failure.message.contains("hunter2"), "{}", failure.message);
 }
 
-/// The roots of the system come from the environment. A test can set it only for another process, which runs the next
-/// test.
+/// Runs the next test in another process, because the root certificates of the system come from its environment.
 pub(crate) fn the_authorities_of_the_system_are_trusted<A: Adapter>() {
     let secure = Secure::start();
     let run = Command::new(std::env::current_exe().unwrap())
@@ -30,8 +29,8 @@ pub(crate) fn the_authorities_of_the_system_are_trusted<A: Adapter>() {
         .env(PORT, &secure.port)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success() && said.contains("1 passed"), "{said}");
+    let output = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && output.contains("1 passed"), "{output}");
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -17,7 +17,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("the future hangs")
 }
 
-/// Waits for a condition that another task or a server brings about.
+/// Waits for a condition that another task or a server fulfills.
 ///
 /// # Panics
 ///
@@ -31,7 +31,7 @@ pub async fn until(mut holds: impl AsyncFnMut() -> bool) {
     .await;
 }
 
-/// Waits for a condition that another task or a server brings about. Returns the time that it took.
+/// Waits for a condition that another task or a server fulfills. Returns the time until then.
 ///
 /// # Panics
 ///

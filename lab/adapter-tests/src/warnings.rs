@@ -14,8 +14,8 @@ pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 impl Warnings {
     /// Collects the warnings of this thread until the returned value is dropped.
     ///
-    /// While a process has one subscriber, `tracing` lets the first thread that reaches an event decide for all threads. A
-    /// thread of another test, which has no subscriber, would disable the event. With two subscribers, both are asked.
+    /// If a process has one subscriber, `tracing` caches the interest of the first thread that reaches an event. A thread
+    /// of another test, which has no subscriber, would disable the event. With two subscribers, it consults both.
     pub(crate) fn subscribe(&self) -> (DefaultGuard, Dispatch) {
         let second = Dispatch::new(NoSubscriber::new());
         (subscriber::set_default(self.clone()), second)

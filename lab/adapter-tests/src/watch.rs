@@ -87,19 +87,19 @@ async fn only_locks(node: &impl LockNode) {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn whatever_happens_to_a_key_completes_its_watch<A: Adapter>() {
+pub(crate) async fn every_change_of_a_key_completes_its_watch<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
     let taken = |millis: i64| millis - 20_000..=millis;
     for (before, act, expected) in [
-        ("SET lock:a theirs PX 60000", "DEL lock:a", taken(60_000)),
-        ("SET lock:a theirs PX 60000", "UNLINK lock:a", taken(60_000)),
-        ("SET lock:a theirs PX 60000", "SET lock:a another", taken(60_000)),
-        ("SET lock:a theirs PX 60000", "PEXPIRE lock:a 90000", taken(60_000)),
-        ("SET lock:a theirs", "GETDEL lock:a", -1..=-1),
-        ("SET lock:a theirs", "RENAME lock:a lock:b", -1..=-1),
+        ("SET lock:a foreign PX 60000", "DEL lock:a", taken(60_000)),
+        ("SET lock:a foreign PX 60000", "UNLINK lock:a", taken(60_000)),
+        ("SET lock:a foreign PX 60000", "SET lock:a another", taken(60_000)),
+        ("SET lock:a foreign PX 60000", "PEXPIRE lock:a 90000", taken(60_000)),
+        ("SET lock:a foreign", "GETDEL lock:a", -1..=-1),
+        ("SET lock:a foreign", "RENAME lock:a lock:b", -1..=-1),
         ("RPUSH lock:a no-lock", "DEL lock:a", -1..=-1),
-        ("DEL lock:a", "SET lock:a theirs", -2..=-2),
+        ("DEL lock:a", "SET lock:a foreign", -2..=-2),
     ] {
         let words = |line: &'static str| line.split(' ').collect::<Vec<_>>();
         server.command(&["DEL", "lock:a"]);
@@ -114,7 +114,7 @@ pub(crate) async fn whatever_happens_to_a_key_completes_its_watch<A: Adapter>() 
         assert!(expected.contains(&millis), "{before}: {availability:?}");
         assert!(is_quiet(&node, &server, &mut changed).await, "{before}");
         server.command(&words(act));
-        timeout(PATIENCE, changed).await.unwrap_or_else(|_| panic!("{act} is not told"));
+        timeout(PATIENCE, changed).await.unwrap_or_else(|_| panic!("{act} causes no notification"));
     }
 }
 
@@ -122,8 +122,8 @@ pub(crate) async fn whatever_happens_to_a_key_completes_its_watch<A: Adapter>() 
 pub(crate) async fn an_expiry_is_notified_or_seen_by_the_next_watch<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
-    locks(&node).await; // connected
-    server.command(&["SET", "a", "theirs", "PX", "100"]);
+    locks(&node).await; // connects
+    server.command(&["SET", "a", "foreign", "PX", "100"]);
     // The server expires a single volatile key in time. On a slow machine it may expire before the watch begins.
     soon(async {
         loop {
@@ -138,7 +138,7 @@ pub(crate) async fn an_expiry_is_notified_or_seen_by_the_next_watch<A: Adapter>(
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn what_this_very_connection_does_completes_a_watch_too<A: Adapter>() {
+pub(crate) async fn changes_over_the_same_connection_complete_a_watch<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim(b"\x00\xff\r\na".to_vec());
@@ -156,17 +156,17 @@ pub(crate) async fn what_this_very_connection_does_completes_a_watch_too<A: Adap
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_lost_connection_completes_its_watches_and_the_next_one_watches<A: Adapter>() {
+pub(crate) async fn a_lost_connection_completes_its_watches_and_the_next_one_accepts_watches<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let kill_clients = || drop(server.command(&["CLIENT", "KILL", "TYPE", "normal"]));
     let restart = || server.restart();
-    let ways: [&dyn Fn(); 2] = [&kill_clients, &restart];
-    for way in ways {
-        server.command(&["SET", "a", "theirs"]);
+    let faults: [&dyn Fn(); 2] = [&kill_clients, &restart];
+    for fault in faults {
+        server.command(&["SET", "a", "foreign"]);
         let (availability, changed) = watch(&node, "a").await;
         assert_eq!(Availability::Taken(None), availability);
-        way();
+        fault();
         soon(changed).await;
         soon(async {
             while node.connection().is_none() {
@@ -181,7 +181,7 @@ pub(crate) async fn a_lost_connection_completes_its_watches_and_the_next_one_wat
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_hung_server_that_is_given_up_completes_its_watches<A: Adapter>() {
+pub(crate) async fn disconnecting_a_hung_server_completes_its_watches<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let (_, mut changed) = watch(&node, "a").await;
@@ -219,7 +219,7 @@ pub(crate) async fn thousands_of_keys_are_watched_over_one_connection_under_load
         server.command(&["MSET"].into_iter().chain(pairs).collect::<Vec<_>>());
     }
     for (number, (_, changed)) in watches.into_iter().enumerate() {
-        timeout(PATIENCE, changed).await.unwrap_or_else(|_| panic!("nothing was heard of {number}"));
+        timeout(PATIENCE, changed).await.unwrap_or_else(|_| panic!("no notification for {number}"));
     }
     over.store(true, Ordering::Relaxed);
     for hammer in hammers {
@@ -230,20 +230,20 @@ pub(crate) async fn thousands_of_keys_are_watched_over_one_connection_under_load
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_table_that_overflows_completes_watches_and_makes_nobody_loop<A: Adapter>() {
+pub(crate) async fn an_overflowing_tracking_table_completes_watches_without_a_hot_loop<A: Adapter>() {
     let server = RedisServer::start();
     server.command(&["CONFIG", "SET", "tracking-table-max-keys", "1"]);
     let node = Arc::new(node_of::<A>(&server));
     let names: Vec<_> = (0..20).map(|number| format!("key-{number}")).collect();
     let watches = watch_all(&node, &names).await;
     for (_, changed) in watches.into_iter().take(10) {
-        soon(changed).await; // nobody has touched a key
+        soon(changed).await; // no client has changed a key
     }
     assert_eq!(20, server.commandstats("pttl"));
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_user_who_may_not_track_locks_all_the_same<A: Adapter>() {
+pub(crate) async fn a_user_without_the_right_to_track_can_lock<A: Adapter>() {
     let server = RedisServer::start();
     let set_user = |rights: &str| {
         let words = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' '));
@@ -260,7 +260,7 @@ pub(crate) async fn a_user_who_may_not_track_locks_all_the_same<A: Adapter>() {
     let node = node_of_few();
     let (_, changed) = watch(&node, "a").await;
     assert!(node.capabilities().watch);
-    server.command(&["SET", "a", "theirs"]);
+    server.command(&["SET", "a", "foreign"]);
     soon(changed).await;
     // A permission that is revoked later is an error reply. The connection stays.
     set_user("-client|caching");
@@ -270,7 +270,7 @@ pub(crate) async fn a_user_who_may_not_track_locks_all_the_same<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_server_without_resp3_locks_all_the_same<A: Adapter>() {
+pub(crate) async fn a_server_without_resp3_can_lock<A: Adapter>() {
     // In RESP2 the server replies OK to tracking and pushes nothing.
     let server = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();
     only_locks(&node_of::<A>(&server)).await;

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use redlock_wire::{Address, Endpoint, Options};
 
-/// Wherever an input has this, a password has to be kept secret.
+/// A marker for passwords in the input. No text may contain it.
 const SECRET: &str = "hunter2";
 
 fuzz_target!(|url: &str| {
@@ -13,11 +13,11 @@ fuzz_target!(|url: &str| {
     match &parsed {
         Ok(address) => {
             let text = format!("{address} {address:?} {address:#?}");
-            let elsewhere = match address.endpoint() {
+            let outside_password = match address.endpoint() {
                 Endpoint::Tcp { host, .. } => host.contains(SECRET),
                 Endpoint::Unix { path } => path.to_string_lossy().contains(SECRET),
             } || address.user().is_some_and(|user| user.contains(SECRET));
-            assert!(elsewhere || !text.contains(SECRET), "{url:?} is shown as {text}");
+            assert!(outside_password || !text.contains(SECRET), "{url:?} is shown as {text}");
         }
         Err(error) => {
             let text = format!("{error} {error:?}");
@@ -34,7 +34,7 @@ fuzz_target!(|url: &str| {
     for node in labels {
         match (node, &label) {
             (Ok(node), label) => assert_eq!(Some(&node), label.as_ref()),
-            // An adapter may have no TLS, and no database of such a number.
+            // An adapter may support neither TLS nor such a database number.
             (Err(error), _) => {
                 let text = format!("{error} {error:?}");
                 assert!(!may_be_password(url) || !text.contains(SECRET), "{url:?} is shown as {text}");

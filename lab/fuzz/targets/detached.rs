@@ -1,4 +1,4 @@
-//! Detached leases from JSON: no panic, and what is accepted is written and read again as the same lease.
+//! Detached leases from JSON: no panic, and an accepted lease is equal after it is written and read again.
 
 #![no_main]
 

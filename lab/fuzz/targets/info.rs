@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use redlock_wire::fuzzing::server;
 
-/// In bytes.
+/// The maximum length of a message in bytes.
 const LONGEST: usize = 4096;
 
 fuzz_target!(|info: &[u8]| {

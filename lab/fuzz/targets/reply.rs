@@ -9,10 +9,10 @@ use libfuzzer_sys::fuzz_target;
 use redlock_wire::Reply;
 use redlock_wire::fuzzing::messages;
 
-/// No client hands over replies that are nested deeper.
+/// The maximum nesting of a reply. Clients reject deeper ones.
 const DEEPEST: usize = 100;
 
-/// In bytes.
+/// The maximum length of a message in bytes.
 const LONGEST: usize = 4096;
 
 /// A token.
@@ -41,7 +41,7 @@ fn next<'a>(lines: &mut impl Iterator<Item = &'a [u8]>, depth: usize) -> Option<
         b'*' if depth < DEEPEST => {
             let mut replies = Vec::new();
             for _ in 0..number()? {
-                // An array that the input cuts off is as long as it is there.
+                // An array may end early, with the input.
                 let Some(reply) = next(lines, depth + 1) else { break };
                 replies.push(reply);
             }

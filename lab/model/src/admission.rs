@@ -54,6 +54,7 @@
 //! sent. Here the vote of an acquire that was carried out during the wait counts when the wait is over.
 
 mod client;
+mod description;
 mod loss;
 mod property;
 mod protocol;
@@ -61,7 +62,6 @@ mod rule;
 mod scope;
 mod state;
 mod step;
-mod story;
 mod variant;
 
 pub use self::loss::Loss;

@@ -38,9 +38,9 @@ pub(crate) enum Cleanup {
 impl WriteState {
     /// Records the start of a write.
     pub(crate) fn begin(&mut self, transport: Transport, variant: Variant) {
-        let stands = transport == Transport::Streams;
+        let is_ordered = transport == Transport::Streams;
         let same = self.unsettled() == 0 || self.on_connection;
-        self.on_connection = stands && (same || variant == Variant::OnlyLastConnectionIsKept);
+        self.on_connection = is_ordered && (same || variant == Variant::OnlyLastConnectionIsKept);
         self.in_flight += 1;
     }
 
@@ -71,7 +71,7 @@ impl WriteState {
     /// Returns true if a release with a reply, which may have deleted the key, completes the cleanup.
     pub(crate) fn is_completed_by(self, deleted: bool, variant: Variant) -> bool {
         let unsettled = self.unsettled();
-        let alone = match variant {
+        let by_reply = match variant {
             Variant::StaleDeletionCounts => unsettled == 0 || (unsettled == 1 && deleted),
             Variant::DeletionSettlesAll => unsettled == 0 || (!self.settled && deleted),
             Variant::DeniedWriteIsForgotten => unsettled == 0 || (unsettled == 1 && !self.written && deleted),
@@ -82,7 +82,7 @@ impl WriteState {
             Variant::AnyConnectionIsOrdered => self.in_flight == 0,
             _ => self.in_flight == 0 && self.on_connection,
         };
-        alone || behind || variant == Variant::OneReplyEndsCleanup
+        by_reply || behind || variant == Variant::OneReplyEndsCleanup
     }
 
     fn unsettled(self) -> u8 {

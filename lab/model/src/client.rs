@@ -54,7 +54,7 @@ impl World<'_> {
                 self.disconnect(client, node);
             }
             Step::Expire { node } => self.state.nodes[node].key = None,
-            Step::GiveUp { client, attempt, node } => {
+            Step::Abandon { client, attempt, node } => {
                 let part = &mut self.state.nodes[node].links[client].attempts[attempt];
                 (part.release, part.cleanup) = (Flight::None, Cleanup::None);
             }

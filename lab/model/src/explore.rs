@@ -35,7 +35,7 @@ pub trait Model: Copy + Sync {
     /// Returns the state that a step leads to.
     fn next(&self, state: &Self::State, step: Self::Step) -> Self::State;
 
-    /// Returns a packed form of the state, which is equal for states that no property and no future distinguishes.
+    /// Returns a packed form of the state. It is equal for states with the same properties and the same possible futures.
     fn key(&self, state: &Self::State) -> impl AsRef<[u64]>;
 
     /// Returns true if a property holds in a state.

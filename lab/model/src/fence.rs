@@ -45,8 +45,8 @@
 //! nodes, and the others are no quorum: I4.
 //!
 //! For I2, let A and B be granted the same m. Some node counted for both grants, say first for that of A. F was m at
-//! both moments, so it was m between them. Between them the key of B was set. An acquire would have raised F, so it was
-//! a refill. But refills follow the grant, and that node counted before it.
+//! both moments, so it was m between them. The key of B was set in between. An acquire would have raised F, so a refill
+//! set it. But refills follow the grant, and that node counted before it.
 //!
 //! A reply that does not count changes none of this: a quorum of replies is left, none of which is above m.
 //!
@@ -84,6 +84,7 @@
 //! - Validity, cleanup and waiting, which do not involve tokens.
 
 mod attempt;
+mod description;
 mod forget;
 mod property;
 mod protocol;
@@ -93,7 +94,6 @@ mod same;
 mod scope;
 mod state;
 mod step;
-mod story;
 mod variant;
 
 pub use crate::fence::property::Property;

@@ -1,8 +1,8 @@
-//! A separate model of a lock that is kept for a time and given up, with every interleaving.
+//! A separate model of a lock that is kept for a time after its guard has ended, with every interleaving.
 //!
 //! A client that has finished a job keeps its lock for the rest of a period. It ends its renewals, waits for its writes,
-//! and then sets the life of its keys, even to a shorter one. The question is if another client can acquire the lock
-//! before the promised end. Acquisition, cleanup and several attempts are those of locks, and the model of locks covers
+//! and then sets the life of its keys, even to a shorter one. The model checks that no other client acquires the lock
+//! before the promised end. Acquisition, cleanup and several attempts are those of locks, so the model of locks covers
 //! them. See [`Property`].
 //!
 //! ```
@@ -19,8 +19,8 @@
 //!   Without this key, it denies. A majority of all nodes is a success.
 //! - *Before*: no extension begins, and the calls of an open one are dropped. An acquire or a refill is awaited until its
 //!   call has ended.
-//! - *After*: the client sends nothing more. If too few nodes grant, the keys are left to their expiry. If the client
-//!   drops the operation while it waits for writes, it releases the lock.
+//! - *After*: the client sends nothing more. If too few nodes grant, the keys expire. If the client drops the operation
+//!   while it waits for writes, it releases the lock.
 //! - *Extend*: raises the life of a key, and never shortens it.
 //!
 //! # Why it holds
@@ -29,18 +29,18 @@
 //! the key cannot expire before the promised end. Acquires, refills and extensions that are carried out later do not
 //! shorten it, and the client sends no release. Thus a majority of the nodes denies all other clients until the end.
 //!
-//! Late requests cannot lengthen the life either, as long as each node carries out the requests of one connection in
-//! their order: all of them were sent before the keep. If their connection broke, they may be carried out afterwards,
-//! and a key then lives for up to the TTL of the lock. This delays other clients, and harms nothing.
+//! Late requests cannot lengthen the life either. All of them were sent before the keep, and each node carries out the
+//! requests of one connection in their order. If their connection broke, they may be carried out afterwards,
+//! and a key then lives for up to the TTL of the lock. This delays other clients, but does not break exclusion.
 //!
 //! # Reduction of the states
 //!
 //! Time is abstracted as in the model of locks: see the [crate](crate#time). The promised end is another such step,
 //! before or after the ends of the rounds. In addition:
 //!
-//! - *Replies* arrive at once. A later arrival only shortens the time in which a client relies on its grants, or is equal
-//!   to a later call of the operation that waits for it.
-//! - *The other client* makes one attempt, which it may give up at any moment. Its requests are carried out at any later
+//! - *Replies* arrive at once. A later arrival only shortens the time in which a client relies on its grants. Otherwise, it
+//!   equals a later call of the operation that waits for it.
+//! - *The other client* makes one attempt, which it may drop at any moment. Its requests are carried out at any later
 //!   moment, or never.
 //! - *Keys* of a client that has ended may disappear at any moment, by their expiry or a release.
 

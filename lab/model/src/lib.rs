@@ -19,7 +19,7 @@
 //! # A model beside the real core
 //!
 //! The real core keeps its state in futures, which cannot be compared. Driven directly, each state would be visited
-//! once for each of the millions of paths that lead to it. Thus the protocol is written a second time, as values.
+//! once for each of the millions of paths that lead to it. Thus the model implements the protocol again, with plain values.
 //!
 //! The test `tests/replay` verifies that the two agree. It carries out random walks of the model with the real core, in
 //! a scope larger than can be explored. After every step, the keys on the nodes, the open calls and the results of the
@@ -44,7 +44,7 @@
 //! # Omissions without loss
 //!
 //! - The names of the nodes: states that differ only in them are one state.
-//! - A release that is lost before it is carried out. It is sent again, so it can as well be in flight all the while.
+//! - A release that is lost before it is carried out. It is sent again, so this equals a release that stays in flight.
 //! - The arrival of replies to releases, and to writes of failed attempts. Only the next release on that node depends
 //!   on it, and that may be carried out at any later time.
 //! - Extensions whose call has ended. They cannot create a key but only prolong its life, and a key that lives longer
@@ -69,7 +69,7 @@
 //!
 //! # Kept locks
 //!
-//! A lock that its owner gives up, and that lasts for the rest of a period, has a separate model, [`keep`].
+//! A lock that lasts for the rest of a period after its guard has ended has a separate model, [`keep`].
 
 pub mod admission;
 mod call;

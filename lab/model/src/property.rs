@@ -11,7 +11,7 @@ pub enum Property {
     /// I1: at most one client has a valid lease.
     Exclusion,
     /// I6: as long as a lease is valid, its key exists on every node that counted for it.
-    CountedKeysStand,
+    CountedKeysExist,
     /// I8: if an ended attempt has a key on a node, or a write in flight to it, a cleanup is pending there. Writes by
     /// the second copy of a request are exempt, since no client can know of them.
     NothingLeftBehind,
@@ -24,7 +24,7 @@ pub enum Property {
 /// All properties.
 pub const PROPERTIES: [Property; 5] = [
     Property::Exclusion,
-    Property::CountedKeysStand,
+    Property::CountedKeysExist,
     Property::NothingLeftBehind,
     Property::NoTrespass,
     Property::NoRevival,
@@ -35,7 +35,7 @@ impl Property {
     pub fn holds(self, state: &State) -> bool {
         match self {
             Self::Exclusion => state.clients.iter().filter(|client| client.is_valid()).count() <= 1,
-            Self::CountedKeysStand => (0..CLIENTS).all(|client| counted_keys_stand(state, client)),
+            Self::CountedKeysExist => (0..CLIENTS).all(|client| counted_keys_exist(state, client)),
             Self::NothingLeftBehind => (0..CLIENTS).all(|client| nothing_left_behind(state, client)),
             Self::NoTrespass => !state.trespassed,
             Self::NoRevival => !state.revived,
@@ -43,12 +43,12 @@ impl Property {
     }
 }
 
-fn counted_keys_stand(state: &State, client: usize) -> bool {
+fn counted_keys_exist(state: &State, client: usize) -> bool {
     let has = &state.clients[client];
-    let stands =
+    let exists =
         |key: crate::Key| (usize::from(key.client), usize::from(key.attempt)) == (client, has.current());
     !has.is_valid()
-        || state.nodes.iter().all(|node| !node.links[client].counted || node.key.is_some_and(stands))
+        || state.nodes.iter().all(|node| !node.links[client].counted || node.key.is_some_and(exists))
 }
 
 fn nothing_left_behind(state: &State, client: usize) -> bool {
@@ -69,7 +69,7 @@ impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Exclusion => "I1 exclusion",
-            Self::CountedKeysStand => "I6 counted keys stand",
+            Self::CountedKeysExist => "I6 counted keys exist",
             Self::NothingLeftBehind => "I8 nothing left behind",
             Self::NoTrespass => "no trespass",
             Self::NoRevival => "no revival",

@@ -109,7 +109,7 @@ impl Protocol {
                     steps.push(Step::ReplyUncounted(request));
                 }
             }
-            // A release that is lost before it is carried out is sent again, as if it were in flight all the while.
+            // A release that is lost before it is carried out is sent again, which equals a release that stays in flight.
             if flight.is_open() && faulty && (flight.has_reply() || kind != RequestKind::Release) {
                 steps.push(Step::Fail(request));
             }
@@ -134,7 +134,7 @@ impl Protocol {
                 steps.push(Step::CarryCopy(acquire));
             }
             if part.cleanup.is_pending() && self.variant == Variant::CleanupEndsWithTime {
-                steps.push(Step::GiveUp { client, attempt, node });
+                steps.push(Step::Abandon { client, attempt, node });
             }
             let calls = part.writes().chain([part.release]);
             let ordered = |flight: Flight| {

@@ -1,8 +1,8 @@
 //! A separate model of readers and writers over a quorum, with every interleaving.
 //!
 //! Many readers or one writer hold a resource. Both need a majority of the nodes. Cleanup, connections and several
-//! attempts of one client are those of locks, so the model of locks covers them. The only questions here are whether a
-//! writer is ever beside another holder, and whether readers leave the entries of each other alone. See [`Property`].
+//! attempts of one client are those of locks, so the model of locks covers them. This model checks that a writer is the
+//! only holder, and that readers do not change the entries of other readers. See [`Property`].
 //!
 //! ```
 //! use redlock_model::explore;
@@ -19,8 +19,8 @@
 //!
 //! # The rule
 //!
-//! Under the resource, a node has nothing, the entry of one writer, or the entries of readers. Each entry has an expiry
-//! of its own.
+//! Under the resource, a node has nothing, the entry of one writer, or the entries of readers. Each entry has a separate
+//! expiry.
 //!
 //! - *Acquire*: if the entry exists already, the node grants and changes nothing. A writer is granted if the node has
 //!   nothing. A reader is granted if the node has no writer. The node may deny a reader for any other reason.
@@ -36,8 +36,8 @@
 //! release removes it, which ends the lease first. Thus the node had both entries when it counted the second time. But
 //! it grants no entry beside that of a writer, and no writer beside an entry.
 //!
-//! The last step only needs denials, so a node may deny more than that. This is how a waiting writer goes first: nodes
-//! deny new readers while it waits. Thus precedence cannot harm exclusion, whenever it begins and ends.
+//! The last step only needs denials, so a node may deny more than that. A waiting writer precedes new readers because
+//! nodes deny them while it waits. This precedence cannot break exclusion, no matter when it begins and ends.
 //!
 //! # Reduction of the states
 //!

@@ -146,7 +146,7 @@ pub enum Flight {
 /// The known position of a late request among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Unknown: there is no order, or its connection is gone.
+    /// The position is unknown, because there is no order, or the connection is lost.
     Free,
     /// The request is on the existing connection. Later requests are carried out after it.
     Connection,

@@ -57,8 +57,8 @@ pub enum Step {
         /// The node.
         node: usize,
     },
-    /// A broken variant gives up a cleanup.
-    GiveUp {
+    /// A broken variant abandons a cleanup.
+    Abandon {
         /// The client.
         client: usize,
         /// The attempt.
@@ -169,8 +169,8 @@ impl fmt::Display for Step {
                 write!(f, "the connection of {} to n{node} breaks", name(*client))
             }
             Self::Expire { node } => write!(f, "the key on n{node} expires"),
-            Self::GiveUp { client, attempt, node } => {
-                write!(f, "{} gives up the cleanup of {} on n{node}", name(*client), token(*client, *attempt))
+            Self::Abandon { client, attempt, node } => {
+                write!(f, "{} abandons the cleanup of {} on n{node}", name(*client), token(*client, *attempt))
             }
         }
     }

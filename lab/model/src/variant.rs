@@ -86,19 +86,19 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 
 /// Every broken variant.
 pub const CATALOG: &[Broken] = {
-    use Property::{CountedKeysStand, Exclusion, NoRevival, NoTrespass, NothingLeftBehind};
+    use Property::{CountedKeysExist, Exclusion, NoRevival, NoTrespass, NothingLeftBehind};
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
         broken(QuorumOfHalf, "a quorum is N/2", Exclusion, LOCKS),
-        broken(OneTokenForAllAttempts, "all attempts of a client have one token", CountedKeysStand, LOCKS),
+        broken(OneTokenForAllAttempts, "all attempts of a client have one token", CountedKeysExist, LOCKS),
         broken(
             ValidityFromTheReply,
             "the validity counts from the moment at which the round is won",
-            CountedKeysStand,
+            CountedKeysExist,
             LOCKS,
         ),
-        broken(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysStand, LOCKS),
+        broken(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysExist, LOCKS),
         broken(
             ExtensionByMostReplies,
             "an extension counts a majority of the replies, not of the nodes",
@@ -115,7 +115,7 @@ pub const CATALOG: &[Broken] = {
         broken(
             FailedExtensionUnlocks,
             "a failed extension releases, and the old deadline is kept",
-            CountedKeysStand,
+            CountedKeysExist,
             faults(2, EXTENSION),
         ),
         broken(RefillOverwrites, "a refill is a SET without NX", NoTrespass, EXTENSION),
@@ -202,7 +202,7 @@ pub const CATALOG: &[Broken] = {
         broken(
             KeysExpireEarly,
             "(the assumption) keys expire within the drift allowance",
-            CountedKeysStand,
+            CountedKeysExist,
             LOCKS,
         ),
     ]

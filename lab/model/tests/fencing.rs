@@ -27,7 +27,7 @@ fn two_attempts_violate_nothing() {
 }
 
 #[test]
-fn any_number_of_attempts_of_which_two_matter_at_once_violates_nothing() {
+fn any_number_of_attempts_with_two_relevant_at_once_violates_nothing() {
     nothing_is_violated(Scope { forgets: true, ..SMALL }, 18_225);
 }
 
@@ -83,10 +83,10 @@ fn the_shortest_trace_to_a_far_counter_if_any_reply_counts() {
     let lying = Scope { counters: Counters::UpTo(2), extensions: Extensions::None, lies: true, ..SMALL };
     let model = Fencing::broken(lying, Variant::AnyReplyCounts);
     let violation = explore_for(model, &[Property::Bounded]).violation.unwrap();
-    let story = model.story(&violation.trace);
-    assert_eq!(4, story.len(), "{story:?}");
-    assert!(story.iter().any(|line| line.starts_with("n0 lies to A")), "{story:?}");
-    assert!(story.last().unwrap().ends_with("counter 1 -> 14"), "{story:?}");
+    let lines = model.describe(&violation.trace);
+    assert_eq!(4, lines.len(), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("n0 lies to A")), "{lines:?}");
+    assert!(lines.last().unwrap().ends_with("counter 1 -> 14"), "{lines:?}");
 }
 
 #[test]
@@ -95,6 +95,6 @@ fn the_shortest_trace_to_two_grants_of_one_token_without_a_write_back() {
     let violation = explore_for(model, &[Property::Unique]).violation.unwrap();
     let sets = |step: &&Step| matches!(step, Step::Set { .. });
     assert_eq!((8, 4), (violation.trace.len(), violation.trace.iter().filter(sets).count()));
-    let story = model.story(&violation.trace);
-    assert!(story.last().unwrap().ends_with("is granted 2"), "{story:?}");
+    let lines = model.describe(&violation.trace);
+    assert!(lines.last().unwrap().ends_with("is granted 2"), "{lines:?}");
 }

@@ -1,4 +1,4 @@
-// The requests to the server. It computes everything; a failure has one sentence as its text.
+// The requests to the server, which computes everything. A failure has one sentence as its text.
 
 async function fetched(path, options) {
   const response = await fetch(path, options).catch(() => {

@@ -21,7 +21,7 @@ export function show(setup) {
   if (focused) byId(focused)?.focus();
 }
 
-// Marks the incident that the server rejects; none if there is no such incident.
+// Marks the incident that the server rejects, or no incident.
 export function mark(index) {
   form.querySelectorAll(".incident").forEach((fields, other) => fields.classList.toggle("wrong", other === index));
 }

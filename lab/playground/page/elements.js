@@ -1,4 +1,4 @@
-// Creates elements. Attributes that are functions are listeners, and those that are `false` or `null` are left out.
+// Creates elements. Attributes that are functions become listeners. Attributes that are `false` or `null` are omitted.
 
 export function element(name, attributes = {}, ...children) {
   const created = document.createElement(name);

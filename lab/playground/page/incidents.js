@@ -5,7 +5,7 @@ import * as picture from "./picture.js";
 
 const [handles, palette] = ["handles", "palette"].map(byId);
 
-// Steps of the arrow keys in milliseconds, without and with Shift. Plus and minus have the first one, since some
+// Steps of the arrow keys in milliseconds, without and with Shift. Plus and minus always use the first step, since some
 // keyboards need Shift for them.
 const STEPS = [100, 1000];
 
@@ -40,7 +40,7 @@ export function show(shown) {
   handles.replaceChildren(...(setup?.incidents ?? []).map(handle));
 }
 
-// Marks the incident that the server rejects; none if there is no such incident.
+// Marks the incident that the server rejects, or no incident.
 export function mark(index) {
   [...handles.children].forEach((handle, other) => handle.classList.toggle("wrong", other === index));
 }
@@ -164,7 +164,7 @@ function dragged(target, { move, drop }) {
     from = null;
   });
   target.addEventListener("pointercancel", () => { from = null; });
-  // The click after a drag is no press.
+  // The click after a drag does not add an incident.
   target.addEventListener("click", (event) => {
     if (isMoved) event.stopImmediatePropagation();
     isMoved = false;

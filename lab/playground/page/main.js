@@ -10,7 +10,7 @@ import * as search from "./search.js";
 
 const [stories, message, edit, handles, address] = ["stories", "message", "edit", "handles", "address"].map(byId);
 
-// The number of the latest run: an earlier one that arrives late is not shown.
+// The number of the latest run. An earlier run that arrives late is not shown.
 let latest = 0;
 let view = null;
 
@@ -49,7 +49,7 @@ function show(loaded, start) {
   byId("title").textContent = view.title;
   byId("text").textContent = view.sentences.join(" ");
   picture.show(view.picture, `Timeline: ${view.title}. ${result()}`);
-  // Without a play, the cursor is where something is to be seen.
+  // If the run is not played, the cursor is at its marked moment.
   player.load(view, start ?? view.moment);
   byId("result").textContent = result();
   byId("violations").replaceChildren(...view.violations.map(violation));
@@ -93,7 +93,7 @@ async function changedIncidents(list, index) {
   if (await changed({ ...view.setup, incidents: list })) incidents.focus(index);
 }
 
-// Opens an address of the page, and plays it where motion is welcome.
+// Opens an address of the page, and plays it unless the reader prefers reduced motion.
 async function open(query, { push, plays }) {
   const isShown = await run({ address: query }, { start: plays ? 0 : null, push });
   if (isShown && plays) player.start();

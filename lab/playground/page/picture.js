@@ -55,7 +55,7 @@ export function moveCursor(time) {
 
 export const moveMark = (time) => place(mark, time);
 
-// Puts an overlay at a moment, over all lanes.
+// Puts an overlay at a moment, across all lanes.
 function place(overlay, time) {
   const first = picture.lanes[0], last = picture.lanes.at(-1);
   overlay.style.left = `${share(time) * 100}%`;

@@ -3,7 +3,7 @@
 //! `cargo run -p redlock-playground` starts a server on the loopback interface and prints its address. The real core
 //! computes everything that the page shows, in simulated time. The scripts of the page only fetch, play and edit.
 //!
-//! A page shows one [`Subject`](subject::Subject): a [story](stories), an own [`Setup`](setup::Setup), or a random run
+//! A page shows one [`Subject`](subject::Subject): a [story](stories), a custom [`Setup`](setup::Setup), or a random run
 //! of `scripts/simulate`. Its address contains the whole subject. [`view`] runs it and describes the result,
 //! [`search`] looks for a seed that violates an invariant, and [`server`] has the routes.
 

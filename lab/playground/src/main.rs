@@ -1,5 +1,5 @@
 //! Starts the playground and prints its address.
-#![allow(clippy::print_stdout)] // a command reports to people
+#![allow(clippy::print_stdout)] // a command prints its results
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(server::serve(listener).await?)
 }
 
-/// Listens on the port; on any free one if none was requested and the usual one is in use.
+/// Listens on the requested port. Without one, it prefers the default port, and uses any free port if that is in use.
 async fn listen(port: Option<u16>) -> std::io::Result<TcpListener> {
     let on = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     match (port, on(port.unwrap_or(PLAYGROUND_PORT)).await) {
@@ -43,7 +43,7 @@ async fn listen(port: Option<u16>) -> std::io::Result<TcpListener> {
     }
 }
 
-/// Opens an address with the program that the system has for it.
+/// Opens an address with the default program of the system.
 fn open(address: &str) -> std::io::Result<()> {
     let (program, arguments): (_, &[&str]) = match std::env::consts::OS {
         "macos" => ("open", &[]),

@@ -16,7 +16,7 @@ use crate::view::{Picture, Shown};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
-    /// The name of the faults, which says what assumption is broken.
+    /// The name of the faults, which determines the broken assumption.
     pub faults: String,
     /// The number of nodes.
     pub nodes: usize,
@@ -42,7 +42,7 @@ pub enum Progress {
     Nothing {
         /// The number of seeds.
         tried: u64,
-        /// `true` if the time was over before all seeds were tried.
+        /// `true` if the time limit was reached before all seeds were tried.
         out_of_time: bool,
     },
 }
@@ -61,7 +61,7 @@ pub struct Found {
 /// The maximum number of seeds of a search.
 pub const MOST_SEEDS: u64 = 5_000;
 
-/// The longest time of a search. The longest run takes a fraction of it.
+/// The time limit of a search. The longest run takes a fraction of it.
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Search {
@@ -75,7 +75,7 @@ impl Search {
         self.random(0).and_then(|random| random.check())
     }
 
-    /// Runs one seed after the other, up to the first violation. Stops if `report` returns `false`.
+    /// Runs one seed after another, up to the first violation. Stops if `report` returns `false`.
     pub fn run(&self, mut report: impl FnMut(Progress) -> bool) {
         let begun = Instant::now();
         for tried in 0..self.seeds {
@@ -117,7 +117,7 @@ impl Search {
 
 /// The faults of a search, with the sentence about the assumption.
 pub const KINDS: [(&str, &str); 7] = [
-    ("bounded", "All assumptions are kept"),
+    ("bounded", "All assumptions hold"),
     ("losses", "Nodes may lose data, with restart admission"),
     ("data-loss", "Nodes may lose data, without restart admission"),
     ("clock-steps", "Clocks may be set"),

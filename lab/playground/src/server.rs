@@ -5,11 +5,11 @@
 //! | `GET /` and the files of the page | embedded in the program |
 //! | `GET /api/catalog` | the stories, and the choices and bounds of forms |
 //! | `POST /api/run` | a [`View`]; the body has an address or a setup |
-//! | `GET /api/history?ADDRESS` | the history as text, the same bytes as of `scripts/simulate` |
+//! | `GET /api/history?ADDRESS` | the history as text, byte for byte as from `scripts/simulate` |
 //! | `POST /api/search` | the [`Progress`], one line each |
 //!
-//! The server accepts requests for a loopback name only, so that no web site can reach it by a name of its own. Two
-//! runs and one search are computed at a time.
+//! The server accepts requests for a loopback name only, so that no web site can reach it by another name. It computes at
+//! most two runs and one search at a time.
 
 mod assets;
 mod catalog;
@@ -44,7 +44,7 @@ const WIDTHS: std::ops::RangeInclusive<f64> = 240.0..=2_400.0;
 /// The number of seeds between two lines of progress.
 const STEP: u64 = 5;
 
-/// The work that may be computed at a time.
+/// The limits of concurrent work.
 #[derive(Clone, Debug)]
 struct Bounds {
     runs: Arc<Semaphore>,
@@ -92,34 +92,36 @@ fn routes() -> Router {
 
 async fn run(State(bounds): State<Bounds>, body: Bytes) -> Result<Response, Rejection> {
     let request: RunRequest = read(&body)?;
-    within("the width of the picture", request.width, &WIDTHS).map_err(bad)?;
+    within("the width of the picture", request.width, &WIDTHS).map_err(bad_request)?;
     let subject = match (request.address, request.setup) {
-        (Some(address), None) => Subject::parse(&address).map_err(bad)?,
+        (Some(address), None) => Subject::parse(&address).map_err(bad_request)?,
         (None, Some(setup)) => {
-            setup.check().map_err(bad)?;
+            setup.check().map_err(bad_request)?;
             Subject::Own(setup)
         }
-        _ => return Err(bad("a run needs either an address or a setup".into())),
+        _ => return Err(bad_request("a run needs either an address or a setup".into())),
     };
-    let permit = turn(&bounds.runs).await;
+    let permit = acquire_permit(&bounds.runs).await;
     let view =
         compute(permit, move || View::of(&subject, request.width).map(|view| serde_json::to_vec(&view)));
-    let json = view.await?.map_err(bad)?.map_err(|error| failed(&error.to_string()))?;
+    let json = view.await?.map_err(bad_request)?.map_err(|error| failed(&error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
 async fn history(State(bounds): State<Bounds>, RawQuery(query): RawQuery) -> Result<String, Rejection> {
-    let subject = Subject::parse(&query.unwrap_or_default()).map_err(bad)?;
-    let permit = turn(&bounds.runs).await;
-    compute(permit, move || subject.run().map(|report| report.history.to_string())).await?.map_err(bad)
+    let subject = Subject::parse(&query.unwrap_or_default()).map_err(bad_request)?;
+    let permit = acquire_permit(&bounds.runs).await;
+    compute(permit, move || subject.run().map(|report| report.history.to_string()))
+        .await?
+        .map_err(bad_request)
 }
 
 async fn search(State(bounds): State<Bounds>, body: Bytes) -> Result<Response, Rejection> {
     let search: Search = read(&body)?;
-    within("the width of the picture", search.width, &WIDTHS).map_err(bad)?;
-    search.check().map_err(bad)?;
+    within("the width of the picture", search.width, &WIDTHS).map_err(bad_request)?;
+    search.check().map_err(bad_request)?;
     let Ok(permit) = Arc::clone(&bounds.searches).try_acquire_owned() else {
-        let text = "another search runs: stop it, or wait until it ends";
+        let text = "another search is running: stop it, or wait until it ends";
         return Err(Rejection(StatusCode::TOO_MANY_REQUESTS, text.into()));
     };
     let (sender, mut receiver) = mpsc::channel(1);
@@ -141,14 +143,14 @@ fn line(progress: &Progress) -> Bytes {
 }
 
 fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Rejection> {
-    serde_json::from_slice(body).map_err(|error| bad(format!("the request is not readable: {error}")))
+    serde_json::from_slice(body).map_err(|error| bad_request(format!("the request is not readable: {error}")))
 }
 
-async fn turn(bound: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+async fn acquire_permit(bound: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     Arc::clone(bound).acquire_owned().await.expect("the semaphore is never closed")
 }
 
-/// Computes a result on another thread. The permit is returned when the work has ended, even if nobody waits for it.
+/// Computes a result on another thread. The permit is returned when the work has ended, even if the request was dropped.
 async fn compute<T: Send + 'static>(
     permit: OwnedSemaphorePermit,
     work: impl FnOnce() -> T + Send + 'static,
@@ -161,7 +163,7 @@ async fn compute<T: Send + 'static>(
     work.await.map_err(|error| failed(&error.to_string()))
 }
 
-fn bad(text: String) -> Rejection {
+fn bad_request(text: String) -> Rejection {
     Rejection(StatusCode::BAD_REQUEST, text)
 }
 

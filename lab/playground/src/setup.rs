@@ -1,4 +1,4 @@
-//! An own experiment: nodes, clients, times and incidents. All times are milliseconds.
+//! A custom experiment: nodes, clients, times and incidents. All times are milliseconds.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Setup {
     pub drift: u32,
     /// The clock difference that clients allow for, in parts per million of the TTL.
     pub allowed_drift: u32,
-    /// The seed of everything that is left to chance.
+    /// The seed of all random choices.
     pub seed: u64,
     /// The time after which all incidents end and the clients complete.
     pub lasts: u64,
@@ -84,7 +84,7 @@ pub enum Kind {
     Crash,
     /// A node is down, and restarts without its data.
     CrashEmpty,
-    /// Nothing gets through between a client and a node.
+    /// All messages between a client and a node are lost.
     Partition,
     /// A client's program is stopped.
     Pause,
@@ -226,12 +226,12 @@ impl Kind {
         }
     }
 
-    /// Returns whether it concerns a node.
+    /// Returns whether the incident affects a node.
     pub fn has_node(self) -> bool {
         !matches!(self, Self::Pause | Self::Kill)
     }
 
-    /// Returns whether it concerns a client.
+    /// Returns whether the incident affects a client.
     pub fn has_client(self) -> bool {
         matches!(self, Self::Partition | Self::Pause | Self::Kill)
     }

@@ -11,7 +11,7 @@ pub struct Story {
     pub id: &'static str,
     /// The title.
     pub title: &'static str,
-    /// The text: what happens, and why.
+    /// The text: the events and their reasons.
     pub sentences: [&'static str; 2],
     /// The experiment.
     pub setup: Setup,

@@ -39,7 +39,7 @@ use crate::stories::{self, Story};
 pub enum Subject {
     /// A story.
     Story(Story),
-    /// An own experiment.
+    /// A custom experiment.
     Own(Setup),
     /// A run of `scripts/simulate`.
     Random(Random),
@@ -101,7 +101,7 @@ impl Subject {
         if fields.is_empty() {
             return Ok(Self::Story(stories::first()));
         }
-        own(&fields).map(Self::Own)
+        parse_setup(&fields).map(Self::Own)
     }
 
     /// Returns the query of its address.
@@ -230,7 +230,7 @@ pub(crate) fn run(experiment: &Experiment) -> Result<Report, String> {
     })
 }
 
-fn own(fields: &[(String, String)]) -> Result<Setup, String> {
+fn parse_setup(fields: &[(String, String)]) -> Result<Setup, String> {
     let mut setup = Setup { clients: Vec::new(), ..Setup::default() };
     for (name, value) in fields {
         match name.as_str() {
@@ -296,12 +296,12 @@ fn client_text(client: &Client) -> String {
     let mut text = format!("{starts}:{works}");
     for (letter, time) in [('w', waits), ('r', rests)] {
         if let Some(time) = time {
-            write!(text, ":{letter}{time}").expect("a string takes everything");
+            write!(text, ":{letter}{time}").expect("writing to a string does not fail");
         }
     }
     for (name, is) in [("renews", renews), ("fenced", fenced), ("checks", checks)] {
         if *is {
-            write!(text, ":{name}").expect("a string takes everything");
+            write!(text, ":{name}").expect("writing to a string does not fail");
         }
     }
     text

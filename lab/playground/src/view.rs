@@ -115,7 +115,7 @@ impl View {
         let until = drawing.until;
         let facts = knowledge(&report.history).into_iter().filter(|period| period.from <= until);
         let (title, sentences) = texts(subject);
-        let grants = report.history.grants() - judged(&report, until);
+        let grants = report.history.grants() - grants_after(&report, until);
         Ok(Self {
             address: subject.address(),
             story: if let Subject::Story(story) = subject { Some(story.id) } else { None },
@@ -228,7 +228,7 @@ fn moment(subject: &Subject, report: &Report, until: Instant) -> f64 {
 }
 
 /// Returns the number of grants after the picture.
-fn judged(report: &Report, until: Instant) -> usize {
+fn grants_after(report: &Report, until: Instant) -> usize {
     let late = report.history.0.iter().filter(|event| event.at > until);
     late.filter(|event| matches!(event.kind, EventKind::Granted { .. })).count()
 }

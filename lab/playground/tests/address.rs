@@ -109,7 +109,7 @@ fn a_report_states_an_unusual_restart_admission() {
 
 #[test]
 fn an_address_without_restart_admission_has_none() {
-    let Ok(Subject::Own(setup)) = Subject::parse("nodes=3") else { panic!("it is an own experiment") };
+    let Ok(Subject::Own(setup)) = Subject::parse("nodes=3") else { panic!("it is a custom experiment") };
     assert!(!setup.restart_admission);
 }
 

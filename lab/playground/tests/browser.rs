@@ -1,4 +1,4 @@
-//! The page in a real browser: stories, own experiments, the search, and the keyboard alone.
+//! The page in a real browser: stories, custom experiments, the search, and control by keyboard.
 //!
 //! `scripts/test-playground` runs these tests. With `--screenshots DIRECTORY`, it also writes pictures of every story.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
@@ -150,7 +150,7 @@ const MOMENTS: [Moment; 24] = [
     (
         "failed-renewal",
         "4",
-        &[("c0-n0", "nothing gets through"), ("c0", "holds r0"), ("c1", "requests the lock")],
+        &[("c0-n0", "all messages are lost"), ("c0", "holds r0"), ("c1", "requests the lock")],
     ),
     ("failed-renewal", "5.3", &[("c0", "holds no lock"), ("c1", "holds r0")]),
 ];
@@ -162,10 +162,10 @@ async fn violations(page: &Page) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_story_plays_and_shows_what_its_text_says() {
+async fn each_story_plays_and_shows_its_text() {
     let page = Page::open("").await;
     for Story { id, title, sentences, violated, .. } in stories() {
-        // It plays slowly until this is seen, however slow the test is.
+        // The story plays slowly until the test has seen this.
         page.choose("#speed", "0.02").await;
         page.browser.click(&format!("[data-story={id}]")).await;
         page.wait_for_address(&format!("story={id}")).await;
@@ -195,7 +195,7 @@ async fn each_story_plays_and_shows_what_its_text_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_the_cursor_each_story_shows_what_its_text_says() {
+async fn each_story_shows_its_text_at_the_cursor() {
     let page = Page::open("").await;
     let mut missing = Vec::new();
     for Story { id, .. } in stories() {
@@ -269,7 +269,7 @@ async fn the_cursor_follows_the_time_axis_and_the_pointer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_speed_is_that_of_the_list() {
+async fn the_selected_speed_applies() {
     let page = Page::open("?story=uncontended").await;
     page.seek("0").await;
     page.choose("#speed", "0.02").await;
@@ -279,14 +279,14 @@ async fn the_speed_is_that_of_the_list() {
     page.browser.wait_for("Number(document.querySelector('#time').value) >= 0.02").await;
     let end = page.browser.evaluate(&format!("return {times}")).await;
     let [until, shown]: [f64; 2] = serde_json::from_value(end).unwrap();
-    // A frame may be older than the click by a moment.
+    // A frame may be slightly older than the click.
     let passed = until - from + 0.1;
     assert!(shown <= passed * 0.02 + 0.001, "{shown} s of the run in {passed} s");
     page.browser.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_buttons_of_the_browser_move_between_stories() {
+async fn back_and_forward_move_between_stories() {
     let page = Page::open("?story=uncontended").await;
     page.browser.click("[data-story=hand-over]").await;
     page.wait_for_address("story=hand-over").await;
@@ -321,7 +321,7 @@ async fn the_first_incident_of_an_own_experiment_changes_it() {
     let hint = page.text("#attempts-help").await;
     assert!(hint.contains("200 ms") && hint.contains("Three attempts in a row"), "{hint}");
     let holds = page.text("#knowledge").await;
-    assert!(holds.contains("holds r0 as #0"), "it opens at the first grant: {holds}");
+    assert!(holds.contains("holds r0 as #0"), "the experiment opens at the first grant: {holds}");
     assert!(page.text("#palette button:nth-child(6)").await.contains("client is killed"));
     page.browser.click("#palette button:nth-child(6)").await;
     page.wait_for_address(":kill:c0:1500").await;
@@ -526,7 +526,7 @@ fn known_seed(faults: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_works_with_the_keyboard_alone() {
+async fn all_controls_work_with_the_keyboard() {
     let page = Page::open("").await;
     page.browser.evaluate("document.querySelector('#speed').value = '4'").await;
     page.tab_to("[data-story=hand-over]").await;

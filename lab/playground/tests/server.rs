@@ -89,7 +89,7 @@ async fn every_response_forbids_scripts_and_data_of_other_sites() {
     }
 }
 
-/// Other machines reach only the other addresses of this one.
+/// Other machines can reach only the non-loopback addresses of this one.
 #[tokio::test]
 async fn the_command_listens_on_one_loopback_address_only() {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_redlock-playground"));
@@ -102,7 +102,7 @@ async fn the_command_listens_on_one_loopback_address_only() {
     let response = http::send(address, &address.to_string(), Method::GET, "/", "").await;
     assert_eq!(StatusCode::OK, response.status());
     let other = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), address.port()));
-    assert!(TcpStream::connect(other).await.is_err(), "it listens on {other} too");
+    assert!(TcpStream::connect(other).await.is_err(), "the command listens on {other} too");
     process.kill().await.unwrap();
 }
 
@@ -258,7 +258,7 @@ fn simulate(arguments: &str) -> String {
     let target = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
     let program = target.join("examples/simulate").with_extension(std::env::consts::EXE_EXTENSION);
     if !program.exists() {
-        // Only tests of the whole workspace build it.
+        // This example is built only by tests of the whole workspace.
         let build = ["build", "--locked", "-p", "redlock-simulation", "--example", "simulate"];
         assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
     }
@@ -267,7 +267,7 @@ fn simulate(arguments: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_history_is_the_same_bytes_as_that_of_the_command() {
+async fn the_history_is_byte_for_byte_that_of_the_command() {
     for (address, arguments) in [
         ("faults=bounded&nodes=5&clients=3&seed=7", "--nodes 5 --clients 3 --seed 7"),
         ("faults=data-loss&nodes=3&clients=2&seed=12", "--nodes 3 --clients 2 --faults data-loss --seed 12"),
@@ -340,7 +340,7 @@ async fn a_run_opens_at_the_violation_that_the_search_announces() {
     let found = &lines.last().unwrap()["found"];
     let whole = run(&json!({ "address": found["address"], "width": 600.0 })).await;
     assert_eq!(found["violation"]["at"], whole["moment"]);
-    assert_ne!(whole["violations"][0]["at"], whole["moment"], "it is not the first one");
+    assert_ne!(whole["violations"][0]["at"], whole["moment"], "the announced violation is not the first one");
 }
 
 #[tokio::test]
@@ -361,12 +361,13 @@ async fn one_search_runs_at_a_time_and_ends_with_its_connection() {
     assert!(first.body_mut().frame().await.is_some());
     let (status, text) = http::text(start().await).await;
     assert_eq!(StatusCode::TOO_MANY_REQUESTS, status);
-    assert!(text.contains("another search runs"), "{text}");
+    assert!(text.contains("another search is running"), "{text}");
     drop(first);
-    // The end of the first search is noticed at its next run, which takes some milliseconds. All runs take far longer.
+    // The server detects the end of the first search at its next run, which takes a few milliseconds. All runs take far
+    // longer.
     let begun = Instant::now();
     while start().await.status() != StatusCode::OK {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the first search goes on");
+        assert!(begun.elapsed() < Duration::from_secs(10), "the first search continues");
         tokio::task::yield_now().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The stories show what their texts say.
+//! The stories show the events that their texts describe.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use redlock_playground::subject::Subject;
 use redlock_playground::view::View;
 use redlock_simulation::attempts::{FailedAttempt, failed_attempts};
 use redlock_simulation::experiment::{NODE_TIMEOUT, RETRY_DELAY, Report};
-use redlock_simulation::history::{Answer, Event, EventKind, History, Place, Request};
+use redlock_simulation::history::{Event, EventKind, History, Place, Reply, Request};
 use redlock_simulation::invariant::Invariant;
 use redlock_simulation::knowledge::{Fact, knowledge};
 use redlock_simulation::timeline::Timeline;
@@ -106,7 +106,7 @@ fn the_times_in_texts_are_those_of_the_experiments() {
     let [holder, clock] = ["dead-holder", "clock-step"].map(|id| named(id).unwrap().setup);
     let expected = [
         ("hung-majority", format!("{} ms", NODE_TIMEOUT.as_millis())),
-        // A test of the attempts checks this one.
+        // Another test checks the times of attempts.
         ("lost-majority", "0.1 s".into()),
         ("dead-holder", format!("{} s", holder.ttl / 1_000)),
         (
@@ -149,7 +149,7 @@ fn a_waiter_acquires_a_released_lock_without_polling() {
 }
 
 #[test]
-fn a_hung_node_and_dead_nodes_delay_nothing() {
+fn hung_and_dead_nodes_cause_no_delay() {
     for id in ["hung-node", "dead-minority"] {
         let events = events(id);
         let requested = first(&events, |kind| matches!(kind, EventKind::Requested { client: 0, .. }));
@@ -185,7 +185,7 @@ fn three_attempts_without_a_quorum_of_replies_end_a_request_before_its_wait() {
     assert_eq!(3, attempts.len());
     for FailedAttempt { replies, .. } in attempts {
         let replied: Vec<_> =
-            replies.iter().filter(|(_, answer)| answer.is_some()).map(|(node, _)| *node).collect();
+            replies.iter().filter(|(_, reply)| reply.is_some()).map(|(node, _)| *node).collect();
         assert_eq!(vec![3, 4], replied);
     }
     let (shortest, longest) = (3 * NODE_TIMEOUT + RETRY_DELAY, 3 * NODE_TIMEOUT + 2 * RETRY_DELAY);
@@ -313,7 +313,7 @@ fn each_client_has_one_vote_before_the_first_grant() {
 fn each_client_releases_its_vote_before_it_tries_again() {
     let attempts = failed_attempts(&run(&named("split-vote").unwrap()).history);
     let one_vote = |attempt: &&FailedAttempt| {
-        attempt.releases && attempt.replies.values().flatten().filter(|answer| answer.is_yes()).count() == 1
+        attempt.releases && attempt.replies.values().flatten().filter(|reply| reply.is_grant()).count() == 1
     };
     let clients: BTreeSet<_> = attempts[..3].iter().filter(one_vote).map(|attempt| attempt.client).collect();
     assert_eq!(BTreeSet::from([0, 1, 2]), clients, "{attempts:?}");
@@ -337,8 +337,8 @@ fn the_vote_of_a_restarted_node_does_not_count() {
     let events = &report.history.0;
     let is_vote =
         |request: &Request| (request.client, request.server, request.operation) == (1, 2, Operation::Acquire);
-    let granted = |kind: &EventKind| matches!(kind, EventKind::CarriedOut { request, answer: Answer::Granted, .. } if is_vote(request));
-    let uncounted = |kind: &EventKind| matches!(kind, EventKind::Received { request, answer: Answer::Uncounted } if is_vote(request));
+    let granted = |kind: &EventKind| matches!(kind, EventKind::CarriedOut { request, reply: Reply::Granted, .. } if is_vote(request));
+    let uncounted = |kind: &EventKind| matches!(kind, EventKind::Received { request, reply: Reply::Uncounted } if is_vote(request));
     let released = first(events, |kind| matches!(kind, EventKind::Releasing { client: 0, .. }));
     assert!(first(events, granted) < first(events, uncounted) && first(events, uncounted) < released);
     assert!(released < first(events, is_granted(1)));

@@ -1,5 +1,5 @@
 //! Runs many seeds of an experiment, or shows one. `scripts/simulate` builds and runs it.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a command reports to people
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -24,9 +24,7 @@ fn main() -> ExitCode {
         Err(wrong) => {
             let kinds = Faults::ALL.map(|(name, _)| name).join(", ");
             eprintln!("{wrong}\n\n{USAGE}\nkinds of faults: {kinds}");
-            eprintln!(
-                "mixed locks: with and without fencing tokens; the default if the faults are about these"
-            );
+            eprintln!("mixed locks: with and without fencing tokens (the default for faults of fencing)");
             ExitCode::from(2)
         }
     }
@@ -128,14 +126,14 @@ impl Options {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    let mut mine = Totals::default();
+                    let mut part = Totals::default();
                     loop {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
                         if seed >= self.seeds {
                             break;
                         }
                         let report = experiment(seed).run();
-                        mine.add(&report);
+                        part.add(&report);
                         if report.defects().next().is_some() {
                             let mut shown = shown.lock().expect("printing does not panic");
                             if *shown < SHOWN {
@@ -145,7 +143,7 @@ impl Options {
                         }
                         bar.inc(1);
                     }
-                    totals.lock().expect("adding does not panic").merge(&mine);
+                    totals.lock().expect("adding does not panic").merge(&part);
                 });
             }
         });

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_testkit::Operation;
 
-use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 /// An attempt that ended without a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct FailedAttempt {
     /// The token of the attempt.
     pub token: TokenNumber,
     /// The replies until then, in the order of servers; `None` without a reply.
-    pub replies: BTreeMap<usize, Option<Answer>>,
+    pub replies: BTreeMap<usize, Option<Reply>>,
     /// `true` if the client then releases the votes.
     pub releases: bool,
 }
@@ -38,7 +38,7 @@ pub fn failed_attempts(history: &History) -> Vec<FailedAttempt> {
 /// The replies to the current attempt of a client.
 struct Attempt {
     token: TokenNumber,
-    replies: BTreeMap<usize, Option<Answer>>,
+    replies: BTreeMap<usize, Option<Reply>>,
 }
 
 #[derive(Default)]
@@ -57,8 +57,8 @@ impl Attempts {
                 Operation::Release => self.released(index, request),
                 _ => {}
             },
-            EventKind::Received { request, answer } if request.operation == Operation::Acquire => {
-                self.received(request, answer);
+            EventKind::Received { request, reply } if request.operation == Operation::Acquire => {
+                self.received(request, reply);
             }
             EventKind::Granted { client, token, .. } => {
                 self.current.remove(&client);
@@ -84,9 +84,9 @@ impl Attempts {
         attempt.replies.insert(server, None);
     }
 
-    fn received(&mut self, Request { client, server, token, .. }: Request, answer: Answer) {
+    fn received(&mut self, Request { client, server, token, .. }: Request, reply: Reply) {
         if let Some(attempt) = self.current.get_mut(&client).filter(|attempt| attempt.token == token) {
-            attempt.replies.insert(server, Some(answer));
+            attempt.replies.insert(server, Some(reply));
         }
     }
 
@@ -106,23 +106,23 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
 
     /// Returns the event, the token, and the release of each failed attempt.
-    fn failed(story: Story) -> Vec<(usize, u32, bool)> {
-        let attempts = failed_attempts(&story.history()).into_iter();
+    fn failed(builder: HistoryBuilder) -> Vec<(usize, u32, bool)> {
+        let attempts = failed_attempts(&builder.history()).into_iter();
         attempts.map(|attempt| (attempt.event, attempt.token.0, attempt.releases)).collect()
     }
 
-    fn story() -> Story {
-        Story::default().requested(0, 0).sent(0, 0, 0, 7).sent(0, 0, 1, 7)
+    fn builder() -> HistoryBuilder {
+        HistoryBuilder::default().requested(0, 0).sent(0, 0, 0, 7).sent(0, 0, 1, 7)
     }
 
     #[test]
     fn a_release_without_a_grant_ends_an_attempt() {
-        let denied = || story().received(1, 0, 0, 7).denied(1, 0, 1, 7, Operation::Acquire);
+        let denied = || builder().received(1, 0, 0, 7).denied(1, 0, 1, 7, Operation::Acquire);
         let attempts = failed_attempts(&denied().sent_release(2, 0, 0, 7).sent_release(2, 0, 1, 7).history());
-        let replies = BTreeMap::from([(0, Some(Answer::Granted)), (1, Some(Answer::Denied))]);
+        let replies = BTreeMap::from([(0, Some(Reply::Granted)), (1, Some(Reply::Denied))]);
         let expected = FailedAttempt { event: 5, client: 0, token: TokenNumber(7), replies, releases: true };
         assert_eq!(vec![expected], attempts);
         assert_eq!(0, failed(denied().granted(2, 0, 7, 900).sent_release(3, 0, 0, 7)).len());
@@ -130,17 +130,18 @@ mod tests {
 
     #[test]
     fn the_next_attempt_and_the_end_of_the_request_end_an_attempt() {
-        let again = || story().sent(3, 0, 0, 8);
+        let again = || builder().sent(3, 0, 0, 8);
         assert_eq!(vec![(3, 7, false)], failed(again()));
         assert_eq!(vec![(3, 7, false), (4, 8, false)], failed(again().not_granted(4, 0)));
         assert_eq!(vec![(3, 7, false)], failed(again().granted(4, 0, 8, 900)));
-        assert_eq!(0, failed(story().sent(3, 1, 0, 8)).len(), "another client");
+        assert_eq!(0, failed(builder().sent(3, 1, 0, 8)).len(), "another client");
     }
 
     #[test]
     fn a_request_that_is_sent_late_is_no_attempt() {
-        let late = story().granted(1, 0, 7, 900).sent(2, 0, 2, 7).sent_release(3, 0, 0, 7).not_granted(4, 0);
+        let late =
+            builder().granted(1, 0, 7, 900).sent(2, 0, 2, 7).sent_release(3, 0, 0, 7).not_granted(4, 0);
         assert_eq!(0, failed(late).len());
-        assert_eq!(0, failed(story().killed(1, 0).sent(2, 0, 2, 7).not_granted(4, 0)).len());
+        assert_eq!(0, failed(builder().killed(1, 0).sent(2, 0, 2, 7).not_granted(4, 0)).len());
     }
 }

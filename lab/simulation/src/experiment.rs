@@ -2,7 +2,7 @@
 //!
 //! The clients acquire, hold, extend and release locks. [`Experiment::run`] injects faults for a while and then ends
 //! them. It waits until every client reports that it is done, and records the remaining keys of the servers. A final
-//! client, the judge, then requests each lock. The [invariants](crate::invariant) check the history. The clients use
+//! client then requests each lock. The [invariants](crate::invariant) check the history. The clients use
 //! the real core, unchanged.
 //!
 //! ```
@@ -14,7 +14,7 @@
 
 mod client;
 mod fault_injector;
-mod judge;
+mod final_check;
 mod report;
 mod script;
 mod totals;
@@ -34,16 +34,16 @@ use crate::invariant::{Rules, Violation, check, check_waiting};
 use crate::plan::{Faults, Plan, Scope};
 use crate::server::Server;
 
-/// The occupation of the clients.
+/// The activity of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Occupation {
-    /// They come and go, and wait at random.
+enum Activity {
+    /// Clients lock, wait and pause at random.
     Locking,
-    /// They wait for one lock, as the run about waiting needs.
+    /// All clients request one lock all the time.
     Waiting,
-    /// They are readers and writers.
+    /// Clients are readers and writers.
     Sharing,
-    /// They come and go, and keep some of their locks for a time.
+    /// Clients lock at random, and keep some of their locks for a time.
     Keeping,
 }
 
@@ -55,7 +55,7 @@ enum Occupation {
 /// A run takes the time of the faults, then up to 20 s until the clients complete, and 40 s until all keys have
 /// expired. All of it is simulated.
 #[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools)] // each is a setting of its own
+#[allow(clippy::struct_excessive_bools)] // the settings are independent
 pub struct Experiment {
     seed: u64,
     servers: usize,
@@ -65,7 +65,7 @@ pub struct Experiment {
     faults: Faults,
     plan: Option<Plan>,
     drift_factor: f64,
-    clients_do: Occupation,
+    activity: Activity,
     /// Overrides the choice that depends on the faults.
     fenced: Option<bool>,
     timeless: bool,
@@ -82,7 +82,7 @@ pub struct Experiment {
     admission: Option<bool>,
 }
 
-/// The longest TTL of random clients, and of the judge. It is short, so that many locks expire in a run of half a minute.
+/// The longest TTL of random clients, and of the final check. It is short, so that many locks expire in a run of half a minute.
 const LONGEST_TTL: Duration = Duration::from_secs(4);
 
 /// The node timeout. It is short relative to every TTL, so that rounds fail for lack of grants rather than of time.
@@ -91,12 +91,12 @@ pub const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 /// The longest additional delay of a message. It is as long as a TTL, so that writes take effect unexpectedly late.
 const LATE_BY: Duration = Duration::from_secs(3);
 
-/// The time after the last fault by which all has ended and expired.
+/// The time after the last fault by which all operations have ended and all keys have expired.
 ///
 /// It covers two rounds of every TTL, delayed messages, and the remaining waits of clients.
 const SETTLED_AFTER: Duration = Duration::from_secs(40);
 
-/// The greatest drift of a clock that an experiment accepts: it is twice as fast, or stands still.
+/// The maximum clock drift of an experiment: the clock runs twice as fast, or does not advance.
 const MOST_DRIFT_PPM: i32 = 900_000;
 
 impl Experiment {
@@ -115,7 +115,7 @@ impl Experiment {
             faults: Faults::Bounded,
             plan: None,
             drift_factor: 0.01,
-            clients_do: Occupation::Locking,
+            activity: Activity::Locking,
             fenced: None,
             timeless: false,
             reads_first: false,
@@ -138,7 +138,7 @@ impl Experiment {
 
     /// Sets the number of clients that contend. The default is 3, the minimum 1; 0 counts as 1.
     ///
-    /// The judge, which requests each lock at the end, is an additional client.
+    /// The client of the final check is an additional one.
     #[must_use]
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients.max(1);
@@ -198,24 +198,24 @@ impl Experiment {
 
     /// Makes the run about readers and writers of one resource. The default is off.
     ///
-    /// Some of the writers hold plain locks. A reader may be beside other readers, and never beside a writer.
+    /// Some of the writers hold plain locks. Several readers may hold the resource at once, but not together with a writer.
     #[must_use]
     pub fn sharing(mut self) -> Self {
-        (self.clients_do, self.resources) = (Occupation::Sharing, 1);
+        (self.activity, self.resources) = (Activity::Sharing, 1);
         self
     }
 
     /// Makes the run about locks that are kept for a time. The default is off.
     ///
-    /// Clients come and go, and end half of their leases with [`keep_for`](redlock_core::Guard::keep_for). No other
-    /// client may acquire such a lock before the promised end.
+    /// Clients end half of their leases with [`keep_for`](redlock_core::Guard::keep_for). No other client may acquire such
+    /// a lock before the promised end.
     #[must_use]
     pub fn keeping(mut self) -> Self {
-        self.clients_do = Occupation::Keeping;
+        self.activity = Activity::Keeping;
         self
     }
 
-    /// Makes the run about waiting. The default is off: clients then come and go, and wait at random.
+    /// Makes the run about waiting. The default is off: clients then lock, wait and pause at random.
     ///
     /// All clients request one lock all the time and wait without a limit. They continue for a minute after the last
     /// fault, while one minority of servers after the other is briefly down. The run takes 85 s more of simulated time.
@@ -223,7 +223,7 @@ impl Experiment {
     /// seed, servers notify of all changes, of few, of too many, or late.
     #[must_use]
     pub fn waiting(mut self) -> Self {
-        (self.clients_do, self.resources) = (Occupation::Waiting, 1);
+        (self.activity, self.resources) = (Activity::Waiting, 1);
         self
     }
 
@@ -320,7 +320,7 @@ impl Experiment {
     /// Panics if the clock drift factor is not at least 0 and less than 1, or if the plan names a missing server or
     /// client. It also panics if code under test is in a hot loop; the message then contains the seed.
     pub fn run(&self) -> Report {
-        self.run_while(|_| true).expect("nothing stops it")
+        self.run_while(|_| true).expect("the run is not stopped")
     }
 
     /// Runs the experiment while `proceeds` returns `true`. Returns `None` if it has stopped the run.
@@ -349,7 +349,7 @@ impl Experiment {
         servers.iter().for_each(Server::record_locks);
         world.pass(SETTLED_AFTER, &mut proceeds)?;
         clients.iter().for_each(Client::record_tasks);
-        judge::judge(self, &world);
+        final_check::final_check(self, &world);
 
         let history = network.recorder().history();
         let mut violations = check(&history, &self.rules());
@@ -359,7 +359,7 @@ impl Experiment {
     }
 
     fn is_about_waiting(&self) -> bool {
-        self.clients_do == Occupation::Waiting
+        self.activity == Activity::Waiting
     }
 
     fn check_waiting(&self, history: &History) -> Vec<Violation> {
@@ -383,7 +383,7 @@ impl Experiment {
         self.admission.unwrap_or(self.faults.has_admission())
     }
 
-    /// Returns the longest TTL of all clients, with the judge.
+    /// Returns the longest TTL of all clients, including the final check.
     fn longest_ttl(&self) -> Duration {
         let scripts = self.scripts.iter().flatten();
         scripts.map(|script| script.ttl).fold(LONGEST_TTL, Duration::max)
@@ -394,7 +394,7 @@ impl Experiment {
         Scope { servers, clients, resources, lasts, longest_ttl: LONGEST_TTL, faults }
     }
 
-    fn takes_fenced(&self) -> bool {
+    fn is_fenced(&self) -> bool {
         self.fenced.unwrap_or(self.faults.is_about_fencing())
     }
 }

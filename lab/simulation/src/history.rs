@@ -43,7 +43,7 @@ impl TokenNumber {
 
 /// The reply of a server to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reply {
     /// A grant.
     Granted,
     /// A grant with this value of the counters.
@@ -112,7 +112,7 @@ pub enum FaultKind {
     Step(i64),
     /// A clock runs fast (slow if negative) by these parts per million.
     ///
-    /// That is beyond the drift that the holder allows for.
+    /// This exceeds the drift that the holder allows for.
     Drift(i32),
     /// All messages between a client and a server are lost.
     Partition,
@@ -165,7 +165,7 @@ pub enum EventKind {
         /// The fencing token, if the client requested one.
         fence: Option<FencingToken>,
     },
-    /// The client does not acquire the lock: an error, or it gave up.
+    /// The client does not acquire the lock, because of an error or because it dropped the request.
     NotGranted {
         /// The client.
         client: usize,
@@ -213,7 +213,7 @@ pub enum EventKind {
         /// The lock.
         token: TokenNumber,
     },
-    /// The client notices that its deadline has moved: by keep-alive, or by an extension that it gave up.
+    /// The client notices that its deadline has moved, by keep-alive or by an extension that it dropped.
     Noticed {
         /// The client.
         client: usize,
@@ -254,7 +254,7 @@ pub enum EventKind {
         /// `true` if the resource accepted it: it has seen no greater fencing token.
         accepted: bool,
     },
-    /// The holder starts to release: from here on the lease is not valid.
+    /// The holder starts to release. From here on, the lease is not valid.
     Releasing {
         /// The client.
         client: usize,
@@ -263,7 +263,7 @@ pub enum EventKind {
         /// `true` if it waits for the outcome.
         waits: bool,
     },
-    /// The holder starts to keep the lock for a time, and gives it up: from here on the lease is not valid.
+    /// The holder starts to keep the lock for a time. From here on, the lease is not valid.
     Keeping {
         /// The client.
         client: usize,
@@ -307,12 +307,12 @@ pub enum EventKind {
         /// The request.
         request: Request,
         /// The server's reply.
-        answer: Answer,
+        reply: Reply,
         /// The expiry of a written key by the server's clock, in true time.
         until: Option<Instant>,
         /// The delay of the request before it arrived.
         travelled: Duration,
-        /// `true` if it was carried out before: the network has repeated it.
+        /// `true` if the request was carried out before, because the network has repeated it.
         again: bool,
     },
     /// The reply arrives, in time or not.
@@ -320,7 +320,7 @@ pub enum EventKind {
         /// The request.
         request: Request,
         /// The reply.
-        answer: Answer,
+        reply: Reply,
     },
     /// The server's clock was set, which changes the expiry of a key.
     Moved {
@@ -358,8 +358,8 @@ pub enum EventKind {
     },
 }
 
-impl Answer {
-    /// Converts the result of a request. Of an inspection and a watch it says whether the resource is free.
+impl Reply {
+    /// Converts the result of a request. For an inspection and a watch, a grant means that the resource is free.
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Ok(NodeReply::Fenced(FencedVote::Granted(counter))) => Self::Counted(*counter),
@@ -385,14 +385,14 @@ impl Answer {
         if is_free { Self::Granted } else { Self::Denied }
     }
 
-    /// Returns whether it is a grant.
-    pub fn is_yes(self) -> bool {
+    /// Returns whether the reply is a grant.
+    pub fn is_grant(self) -> bool {
         matches!(self, Self::Granted | Self::Counted(_))
     }
 }
 
 impl History {
-    /// Returns the number of faults by kind; kinds without a fault are left out.
+    /// Returns the number of faults by kind, without kinds that did not occur.
     pub fn faults(&self) -> Vec<(&'static str, usize)> {
         let mut counts: Vec<(&'static str, usize)> = Vec::new();
         for event in &self.0 {

@@ -27,6 +27,8 @@
 mod counting;
 mod exclusion;
 mod fencing;
+#[cfg(test)]
+pub(crate) mod history_builder;
 pub(crate) mod holds;
 mod honesty;
 mod leftovers;
@@ -35,8 +37,6 @@ mod minority;
 mod outcomes;
 pub(crate) mod prefix;
 mod resource;
-#[cfg(test)]
-pub(crate) mod story;
 mod validity;
 mod waiting;
 
@@ -95,13 +95,13 @@ pub enum Assumption {
     /// No clock runs faster or slower than the drift factor allows.
     ClocksRunEvenly,
     /// A holder that was stopped checks its lease before it continues.
-    HoldersLook,
+    HoldersCheckLeases,
     /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT).
     CountersAreKept,
     /// A holder writes its fencing token to the resource before its first read there.
     TokensComeFirst,
-    /// No request is carried out when its sender can no longer handle it: more than a node timeout after it was sent,
-    /// or for the second time.
+    /// No request is carried out more than a node timeout after it was sent, or for the second time. Its sender could not
+    /// clean up after it.
     RequestsArriveSoon,
 }
 
@@ -130,8 +130,8 @@ pub struct Violation {
     pub description: String,
     /// The tokens involved.
     pub tokens: Vec<TokenNumber>,
-    /// The index of the event that shows it: no shorter prefix of the history does. For an event that is missing at the
-    /// end, this is the last event.
+    /// The index of the event that shows the violation, so that no shorter prefix of the history does. If an event is
+    /// missing at the end, this is the last event.
     pub event: usize,
 }
 
@@ -183,12 +183,12 @@ impl Invariant {
 }
 
 impl Violation {
-    /// Returns whether admission makes it harmless: a server that has lost a key does not count.
+    /// Returns whether restart admission makes the violation harmless, because a server that has lost a key does not count.
     fn is_harmless(&self) -> bool {
         self.invariant == Invariant::Validity && self.broken == Some(Assumption::DataIsKept)
     }
 
-    /// Returns whether admission prevents it.
+    /// Returns whether restart admission prevents the violation.
     fn is_prevented(&self) -> bool {
         let invariants = [
             Invariant::Exclusion,
@@ -243,7 +243,7 @@ fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumpt
     broken
 }
 
-/// Returns the broken assumption if a server came back too early without its counters.
+/// Returns the broken assumption if a server restarted too early without its counters.
 ///
 /// Such a restart explains any fencing token. Only the events up to `event` count.
 fn forgotten(history: &History, event: usize) -> Option<Assumption> {
@@ -266,7 +266,7 @@ impl fmt::Display for Invariant {
         f.write_str(match self {
             Self::Exclusion => "I1 exclusion",
             Self::Unique => "I2 unique tokens",
-            Self::Order => "I3 growing tokens",
+            Self::Order => "I3 increasing tokens",
             Self::Supersession => "I4 supersession",
             Self::Resource => "I5 resource",
             Self::Validity => "I6 validity",
@@ -288,7 +288,7 @@ impl fmt::Display for Assumption {
             Self::DataIsKept => "nodes keep their data",
             Self::ClocksAreNotSet => "clocks are not set",
             Self::ClocksRunEvenly => "clocks run evenly",
-            Self::HoldersLook => "holders check their lease before they act",
+            Self::HoldersCheckLeases => "holders check their lease before they act",
             Self::CountersAreKept => "nodes keep their counters",
             Self::TokensComeFirst => "holders write their token before they read",
             Self::RequestsArriveSoon => "requests arrive soon",

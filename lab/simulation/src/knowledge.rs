@@ -9,7 +9,7 @@ use redlock_core::FencingToken;
 use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
-use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 /// A fact, and the period in which it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Fact {
         /// The token of the attempt.
         token: TokenNumber,
         /// The replies, in the order of servers.
-        replies: BTreeMap<usize, Option<Answer>>,
+        replies: BTreeMap<usize, Option<Reply>>,
     },
     /// A client has a valid lease.
     Lease {
@@ -97,7 +97,7 @@ enum Slot {
     Resource,
 }
 
-/// A fact that holds now. `ends` is the time at which it ends by itself.
+/// A fact that holds now. `ends` is the time at which it ends without an event.
 #[derive(Debug)]
 struct Open {
     from: Instant,
@@ -146,11 +146,11 @@ impl Book {
             EventKind::Sent(request) if request.operation == Operation::Acquire => {
                 self.vote(at, *request, None);
             }
-            EventKind::Received { request, answer } if request.operation == Operation::Acquire => {
-                self.vote(at, *request, Some(*answer));
+            EventKind::Received { request, reply } if request.operation == Operation::Acquire => {
+                self.vote(at, *request, Some(*reply));
             }
-            EventKind::CarriedOut { request, answer, until, .. } => {
-                self.carried_out(at, *request, *answer, *until);
+            EventKind::CarriedOut { request, reply, until, .. } => {
+                self.carried_out(at, *request, *reply, *until);
             }
             EventKind::Moved { server, token, until } => self.moved(at, *server, *token, *until),
             EventKind::Lost { server, token } => self.close(at, Place::Server(*server), &[Slot::Key(*token)]),
@@ -169,18 +169,18 @@ impl Book {
         }
     }
 
-    fn vote(&mut self, at: Instant, request: Request, answer: Option<Answer>) {
+    fn vote(&mut self, at: Instant, request: Request, reply: Option<Reply>) {
         let place = Place::Client(request.client);
         let known = match self.open.get(&(place, Slot::Votes)) {
             Some(Open { fact: Fact::Votes { token, replies }, ends, .. }) if *token == request.token => {
                 Some((replies.clone(), *ends))
             }
             // A late reply to an earlier attempt is no vote.
-            _ if answer.is_some() => return,
+            _ if reply.is_some() => return,
             _ => None,
         };
         let (mut replies, ends) = known.unwrap_or_default();
-        replies.insert(request.server, answer);
+        replies.insert(request.server, reply);
         self.open(at, place, Slot::Votes, Fact::Votes { token: request.token, replies }, ends);
     }
 
@@ -198,15 +198,15 @@ impl Book {
         }
     }
 
-    fn carried_out(&mut self, at: Instant, request: Request, answer: Answer, until: Option<Instant>) {
+    fn carried_out(&mut self, at: Instant, request: Request, reply: Reply, until: Option<Instant>) {
         let Request { client, server, operation, token, .. } = request;
         let place = Place::Server(server);
-        if let Answer::Counted(counter) = answer {
+        if let Reply::Counted(counter) = reply {
             self.open(at, place, Slot::Counter, Fact::Counter(counter), None);
         }
         if let Some(expires) = until {
             self.open(at, place, Slot::Key(token), Fact::Key { client, token, expires }, Some(expires));
-        } else if operation == Operation::Release && answer.is_yes() {
+        } else if operation == Operation::Release && reply.is_grant() {
             self.close(at, place, &[Slot::Key(token)]);
         }
     }
@@ -264,24 +264,27 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
 
     fn at(millis: u64) -> Instant {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
     /// Returns the facts of a place at a moment.
-    fn facts(story: Story, place: Place, when: u64) -> Vec<Fact> {
-        let known = knowledge(&story.history()).into_iter();
+    fn facts(builder: HistoryBuilder, place: Place, when: u64) -> Vec<Fact> {
+        let known = knowledge(&builder.history()).into_iter();
         let holds =
             |period: &Period| period.place == place && period.from <= at(when) && at(when) < period.until;
         known.filter(holds).map(|period| period.fact).collect()
     }
 
-    fn story() -> Story {
-        let story =
-            Story::default().requested(0, 0).sent(0, 0, 0, 7).sent(0, 0, 1, 7).carried(1, 0, 0, 7, 900);
-        story.received(2, 0, 0, 7).granted(3, 0, 7, 800)
+    fn builder() -> HistoryBuilder {
+        let builder = HistoryBuilder::default()
+            .requested(0, 0)
+            .sent(0, 0, 0, 7)
+            .sent(0, 0, 1, 7)
+            .carried(1, 0, 0, 7, 900);
+        builder.received(2, 0, 0, 7).granted(3, 0, 7, 800)
     }
 
     #[test]
@@ -291,8 +294,8 @@ mod tests {
         let (resources, ttl) = (vec![0], Duration::from_secs(1));
         let requests = Fact::Requests { resources: resources.clone(), ttl, fenced: false };
         let lease = Fact::Lease { resources, token: TokenNumber(7), deadline: at(800), fence: None };
-        let half = [(0, Some(Answer::Granted)), (1, None)];
-        let ended = || story().calm(2_000);
+        let half = [(0, Some(Reply::Granted)), (1, None)];
+        let ended = || builder().calm(2_000);
         assert_eq!(vec![votes([(0, None), (1, None)]), requests], facts(ended(), client, 1));
         assert_eq!(vec![votes(half), lease], facts(ended(), client, 3));
         assert!(facts(ended(), client, 800).is_empty());
@@ -301,33 +304,34 @@ mod tests {
     #[test]
     fn an_extension_moves_the_deadline_that_the_client_knows() {
         let deadlines = |when| {
-            let story = story().extended(500, 0, 7, 1_300).calm(2_000);
+            let builder = builder().extended(500, 0, 7, 1_300).calm(2_000);
             let lease = |fact| if let Fact::Lease { deadline, .. } = fact { Some(deadline) } else { None };
-            facts(story, Place::Client(0), when).into_iter().filter_map(lease).collect::<Vec<_>>()
+            facts(builder, Place::Client(0), when).into_iter().filter_map(lease).collect::<Vec<_>>()
         };
         assert_eq!([vec![at(800)], vec![at(1_300)], vec![]], [499, 500, 1_300].map(deadlines));
     }
 
     #[test]
     fn a_server_has_a_key_until_it_expires_or_is_deleted() {
-        let keys = |story: Story, when| facts(story.calm(2_000), Place::Server(0), when).len();
-        assert_eq!([0, 1, 1, 0], [0, 1, 899, 900].map(|when| keys(story(), when)));
-        assert_eq!(0, keys(story().deleted(5, 0, 0, 7), 5));
-        assert_eq!(0, keys(story().lost(5, 0, 7), 5));
+        let keys = |builder: HistoryBuilder, when| facts(builder.calm(2_000), Place::Server(0), when).len();
+        assert_eq!([0, 1, 1, 0], [0, 1, 899, 900].map(|when| keys(builder(), when)));
+        assert_eq!(0, keys(builder().deleted(5, 0, 0, 7), 5));
+        assert_eq!(0, keys(builder().lost(5, 0, 7), 5));
     }
 
     #[test]
     fn a_dead_client_knows_nothing() {
-        let story = story().killed(5, 0).calm(2_000);
-        assert_eq!(vec![Fact::Fault(FaultKind::Kill)], facts(story, Place::Client(0), 6));
+        let builder = builder().killed(5, 0).calm(2_000);
+        assert_eq!(vec![Fact::Fault(FaultKind::Kill)], facts(builder, Place::Client(0), 6));
     }
 
     #[test]
     fn a_resource_has_the_greatest_token_and_counts_writes() {
-        let story = || Story::default().announced(1, 7, 40).wrote(2, 7, 40, 0).rejected_write(3, 6, 39, 0);
+        let builder =
+            || HistoryBuilder::default().announced(1, 7, 40).wrote(2, 7, 40, 0).rejected_write(3, 6, 39, 0);
         let fence = FencingToken::new(40).expect("a valid number");
         let known = |writes| vec![Fact::Resource { fence, writes }];
-        assert_eq!(known(0), facts(story().calm(9), Place::Resource(0), 1));
-        assert_eq!(known(1), facts(story().calm(9), Place::Resource(0), 5));
+        assert_eq!(known(0), facts(builder().calm(9), Place::Resource(0), 1));
+        assert_eq!(known(1), facts(builder().calm(9), Place::Resource(0), 5));
     }
 }

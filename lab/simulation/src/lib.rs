@@ -19,12 +19,12 @@
 //! ```
 //!
 //! A violation is reported with its seed, the shortest prefix of the history that shows it, and a
-//! [picture](timeline::Timeline) of that window. The following picture shows what no lock with a time limit can
+//! [picture](timeline::Timeline) of that window. The following picture shows an overlap that no lock with a time limit can
 //! prevent. This is why a holder has to check its lease before it acts:
 //!
 #![doc = include_str!("../../../docs/long-pause.svg")]
 //!
-//! # Experiments by hand
+//! # Custom experiments
 //!
 //! Clients behave at random unless they have [scripts](experiment::Script). The playground runs such experiments on a
 //! page. It shows the [knowledge](knowledge::knowledge) of each server and client at any moment.
@@ -63,7 +63,7 @@
 //!
 //! With [`Faults::Losses`](plan::Faults::Losses) (`scripts/simulate --faults losses`), servers restart without data, with
 //! a part of it or with an older copy, and at once. They are flushed, and fail over and back. The clients check whether
-//! servers may have lost locks. Thus a loss of data is within the bounds: neither locks nor tokens may go wrong.
+//! servers may have lost locks. Thus a loss of data is within the bounds, and no invariant may be violated.
 //! [`without_admission`](experiment::Experiment::without_admission) (`--admission off`) runs the same without the check,
 //! and locks overlap. [`with_admission`](experiment::Experiment::with_admission) adds the check to other faults.
 //!

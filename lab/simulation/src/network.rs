@@ -1,6 +1,6 @@
 //! A simulated network between clients and servers.
 //!
-//! The fate of every message is drawn from the seed: its delay, and whether it is lost, arrives twice, or is held up
+//! The fate of every message is drawn from the seed. It has a random delay, and may be lost, arrive twice, or be held up
 //! far longer than others. There are two transports:
 //!
 //! - [`Streams`](Transport::Streams), like TCP: messages of one connection arrive in order and once. A loss breaks the
@@ -55,7 +55,7 @@ use crate::server::Server;
 /// servers[0].crash(Persistence::Nothing);
 /// servers[1].hang();
 /// simulation.block_on(&client, async move {
-///     assert!(redlock.lock("a", Duration::from_secs(10)).await.is_err(), "one of three is no quorum");
+///     assert!(redlock.lock("a", Duration::from_secs(10)).await.is_err(), "one node of three is no quorum");
 /// });
 /// # Ok::<(), redlock_core::Error>(())
 /// ```

@@ -148,9 +148,9 @@ pub enum Faults {
     /// All faults under which the assumptions of a lock hold: no violation may occur.
     #[default]
     Bounded,
-    /// The same with fencing tokens, and servers that lose their data at any time: they restart empty, in part or with
-    /// an older copy, are flushed, or fail over and back. No violation may occur, since clients check whether servers
-    /// may have lost locks.
+    /// The same with fencing tokens, and servers that lose their data at any time. They restart empty, in part or with an
+    /// older copy, are flushed, or fail over and back. No violation may occur, since clients check whether servers may
+    /// have lost locks.
     Losses,
     /// The same as `Bounded` with fencing tokens, lost locks, and clocks that are wrong and are set. Locks may overlap. Their
     /// fencing tokens, and the resources that check them, must stay correct.
@@ -218,7 +218,7 @@ impl Faults {
         ("data-loss", Self::Violating(Assumption::DataIsKept)),
         ("clock-steps", Self::Violating(Assumption::ClocksAreNotSet)),
         ("clock-drift", Self::Violating(Assumption::ClocksRunEvenly)),
-        ("careless-holders", Self::Violating(Assumption::HoldersLook)),
+        ("careless-holders", Self::Violating(Assumption::HoldersCheckLeases)),
     ];
 
     /// Returns the setting of that name.
@@ -277,22 +277,22 @@ impl fmt::Display for Incident {
             Self::OutOfMemory { server, lasts } => write!(f, "n{server} is out of memory for {lasts:?}"),
             Self::ReadOnly { server, lasts } => write!(f, "n{server} is read-only for {lasts:?}"),
             Self::WrongType { server, resource, lasts } => {
-                write!(f, "r{resource} on n{server} is no lock for {lasts:?}")
+                write!(f, "r{resource} on n{server} has a non-lock value for {lasts:?}")
             }
             Self::Step { server, millis } => write!(f, "the clock of n{server} steps by {millis} ms"),
             Self::Partition { client, server, way: None, lasts } => {
-                write!(f, "nothing gets through between c{client} and n{server} for {lasts:?}")
+                write!(f, "all messages between c{client} and n{server} are lost for {lasts:?}")
             }
             Self::Partition { client, server, way: Some(Direction::Requests), lasts } => {
-                write!(f, "nothing gets through from c{client} to n{server} for {lasts:?}")
+                write!(f, "all messages from c{client} to n{server} are lost for {lasts:?}")
             }
             Self::Partition { client, server, way: Some(Direction::Replies), lasts } => {
-                write!(f, "nothing gets through from n{server} to c{client} for {lasts:?}")
+                write!(f, "all messages from n{server} to c{client} are lost for {lasts:?}")
             }
             Self::Storm { lasts } => write!(f, "a storm for {lasts:?}"),
             Self::Pause { client, lasts } => write!(f, "c{client} is paused for {lasts:?}"),
             Self::Suspend { client, lasts } => write!(f, "c{client} is suspended for {lasts:?}"),
-            Self::Kill { client, lasts } => write!(f, "c{client} dies and starts again after {lasts:?}"),
+            Self::Kill { client, lasts } => write!(f, "c{client} is killed and restarts after {lasts:?}"),
         }
     }
 }

@@ -44,7 +44,7 @@ struct Shared {
 struct State {
     machine: Machine,
     up: bool,
-    /// The number of starts. A connection to an earlier incarnation is gone.
+    /// The number of starts. A connection to an earlier incarnation is lost.
     incarnation: u64,
     /// The requests received while the server is stopped; `None` while it runs.
     received: Option<Vec<Received>>,
@@ -145,7 +145,7 @@ impl Server {
         if received.is_some() {
             self.end_fault(FaultKind::Hang);
         }
-        // After the lock is released: the drop wakes tasks.
+        // The mutex is released before, because the drop wakes tasks.
         drop(received);
         self.0.died.notify(usize::MAX);
     }
@@ -202,8 +202,8 @@ impl Server {
         }
         drop(state);
         // The network waits for every reply, even if the client does not.
-        for (answer, reply) in carried {
-            drop(reply.send(answer));
+        for (outcome, sender) in carried {
+            drop(sender.send(outcome));
         }
         for (look, reply) in looked {
             reply.send(look).ok();
@@ -294,7 +294,7 @@ impl Server {
         state.up.then_some(state.incarnation)
     }
 
-    /// Listens for the death of the server. Listen first, then look.
+    /// Listens for the crash of the server. Callers listen before they check the state.
     pub(crate) fn listen_for_death(&self) -> EventListener {
         self.0.died.listen()
     }
@@ -306,9 +306,9 @@ impl Server {
         }
         match &mut state.received {
             Some(received) => {
-                let (reply, answer) = oneshot::channel();
-                received.push(Received::Request(delivery.clone(), reply));
-                Arrival::Waits(answer)
+                let (sender, receiver) = oneshot::channel();
+                received.push(Received::Request(delivery.clone(), sender));
+                Arrival::Waits(receiver)
             }
             None => Arrival::Carried(self.carry_out(&mut state, delivery)),
         }
@@ -316,17 +316,17 @@ impl Server {
 
     /// Looks at the stamp, once the server runs. Returns `None` if it is down, or crashes before.
     pub(crate) async fn look(&self) -> Option<Looked> {
-        let answer = {
+        let receiver = {
             let mut state = self.state();
             if !state.up {
                 return None;
             }
             let Some(received) = &mut state.received else { return Some(state.look()) };
-            let (reply, answer) = oneshot::channel();
-            received.push(Received::Look(reply));
-            answer
+            let (sender, receiver) = oneshot::channel();
+            received.push(Received::Look(sender));
+            receiver
         };
-        answer.await.ok()
+        receiver.await.ok()
     }
 
     /// Carries a request out, and records it in the same step.
@@ -336,8 +336,8 @@ impl Server {
         let Executed { outcome, until } = state.machine.carry_out(&delivery.request);
         let again = delivery.spent.swap(true, Ordering::Relaxed);
         let (request, travelled) = (delivery.shown, delivery.travelled);
-        let answer = history::Answer::of(&outcome);
-        self.0.recorder.record(EventKind::CarriedOut { request, answer, until, travelled, again });
+        let reply = history::Reply::of(&outcome);
+        self.0.recorder.record(EventKind::CarriedOut { request, reply, until, travelled, again });
         Carried { outcome, losses: state.losses, look: delivery.looks.then(|| state.machine.look()) }
     }
 

@@ -136,18 +136,19 @@ impl<'a> Timeline<'a> {
     /// is 8 characters longer, and the legend takes about 110 in any case.
     ///
     /// A column is a period of time and shows one mark. Faults take precedence over holds, and actions of a client over
-    /// both; of several marks of a kind, the last one is shown. A shorter event fills a column anyway, so two adjacent
-    /// marks may have been apart. A resource or a client is shown by the last digit of its number. Keys on servers, and
-    /// requests and actions of clients, are shown only in the picture of [one violation](Timeline::about). Writes to resources that check
-    /// fencing tokens are shown only in the [SVG document](Timeline::svg).
+    /// both. Of several marks of a kind, the last one is shown. A shorter event fills a column anyway, so there may be a
+    /// gap between two adjacent marks. A resource or a client is shown by the last digit of its number. Keys on servers,
+    /// and requests and actions of clients, are shown only in the picture of [one violation](Timeline::about). Writes to
+    /// resources that check fencing tokens are shown only in the [SVG document](Timeline::svg).
     pub fn text(&self, columns: usize) -> String {
         text::draw(&self.scene(), columns)
     }
 
     /// Returns the picture as an SVG document.
     ///
-    /// It is 1,200 units wide unless a [width](Timeline::width) is set, and as high as its lanes require. The minimum width of a bar is 2 units.
-    /// Positions are rounded to a tenth of a unit. The same history gives the same document, to the byte.
+    /// It is 1,200 units wide unless a [width](Timeline::width) is set, and as high as its lanes require. The minimum
+    /// width of a bar is 2 units. Positions are rounded to a tenth of a unit. The same history gives the same document,
+    /// byte for byte.
     pub fn svg(&self) -> String {
         self.drawing().svg
     }

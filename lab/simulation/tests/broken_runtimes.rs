@@ -1,4 +1,4 @@
-//! The conformance suite for runtimes can fail: every deliberate bug of a runtime is detected by the case for the violated
+//! The conformance suite for runtimes can fail. Every deliberate bug of a runtime is detected by the case for the violated
 //! sentence, and every case detects a bug.
 
 use std::fmt;

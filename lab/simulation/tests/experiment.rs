@@ -31,7 +31,7 @@ fn bounded_faults(servers: usize) {
     for fault in FaultKind::NAMES.iter().filter(is_bounded) {
         assert!(totals.faults.get(fault).is_some_and(|count| *count > 10), "{fault}: {totals}");
     }
-    // No client can clean up after a request that the network holds back. Nothing else is excused.
+    // No client can clean up after a request that the network holds back. No other violation is allowed.
     let only = [&(Invariant::Leftovers, Some(Assumption::RequestsArriveSoon))];
     assert!(totals.violations.keys().all(|kind| only.contains(&kind)), "{totals}");
 }
@@ -77,9 +77,8 @@ fn attempts_are_numbered_without_gaps_and_watches_have_no_number() {
 /// Returns the violations in a prefix of a history, except those about events that are missing at its end.
 fn shown(history: &[Event], rules: &Rules) -> Vec<Violation> {
     let mut violations = check(&History(history.to_vec()), rules);
-    let known_at_the_end = |one: &Violation| {
-        one.invariant == Invariant::Liveness || one.description.contains("not come to an end")
-    };
+    let known_at_the_end =
+        |one: &Violation| one.invariant == Invariant::Liveness || one.description.contains("has not ended");
     violations.retain(|violation| !known_at_the_end(violation));
     violations
 }
@@ -104,9 +103,10 @@ fn a_violation_is_shown_by_the_prefix_that_ends_with_it_and_by_no_shorter_one() 
 
 #[test]
 fn a_violation_is_reported_with_its_seed_its_events_and_a_picture() {
-    let faults = Faults::Violating(Assumption::HoldersLook);
+    let faults = Faults::Violating(Assumption::HoldersCheckLeases);
     let caught = |seed: &u64| !Experiment::new(*seed).servers(3).faults(faults).run().violations.is_empty();
-    let seed = (0..50).find(caught).expect("a careless holder acts too late in some run");
+    let seed =
+        (0..50).find(caught).expect("a holder that does not check its lease acts too late in some run");
     let report = Experiment::new(seed).servers(3).faults(faults).run();
     let (text, violation) = (report.to_string(), &report.violations[0]);
     assert!(text.contains(&format!("seed {seed}: {violation}")), "{text}");
@@ -147,10 +147,10 @@ fn fast_and_slow_clocks_break_exclusion() {
 
 #[test]
 fn careless_holders_break_exclusion() {
-    violating_faults(Assumption::HoldersLook, &[Invariant::Exclusion]);
+    violating_faults(Assumption::HoldersCheckLeases, &[Invariant::Exclusion]);
 }
 
-/// The clocks drift within the bounds, and the client does not allow for it.
+/// The clocks drift within the bounds, but the client does not allow for drift.
 #[test]
 fn a_drift_factor_of_zero_is_detected() {
     let caught = (0..50).find(|seed| {

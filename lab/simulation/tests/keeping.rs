@@ -1,5 +1,5 @@
-//! Locks that are kept for a time with the real core: nobody acquires them before the promised end, under every bounded
-//! fault.
+//! Locks that are kept for a time with the real core. Under all bounded faults, no other client acquires them before the
+//! promised end.
 
 use redlock_simulation::experiment::Experiment;
 use redlock_simulation::history::EventKind;
@@ -19,11 +19,11 @@ fn keeping(servers: usize) {
 }
 
 #[test]
-fn nobody_acquires_a_lock_that_is_kept_on_three_servers() {
+fn no_client_acquires_a_kept_lock_on_three_servers() {
     keeping(3);
 }
 
 #[test]
-fn nobody_acquires_a_lock_that_is_kept_on_five_servers() {
+fn no_client_acquires_a_kept_lock_on_five_servers() {
     keeping(5);
 }

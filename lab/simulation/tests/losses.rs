@@ -95,12 +95,12 @@ fn a_server_counts_again_after_the_quarantine() {
     for (name, lose) in losses {
         for copied in [false, true] {
             let world = world(Transport::Streams);
-            assert!(world.is_admitted(), "a server that has lost nothing");
+            assert!(world.is_admitted(), "the server has lost nothing");
             if copied {
                 world.server.copy();
             }
             lose(&world.server);
-            // A flush and a failback are noticed with the next reply.
+            // A flush and a failback are detected with the next reply.
             let (node, client) = (world.node.clone(), world.client.clone());
             world.simulation.block_on(&client, async move {
                 drop(node.inspect(&"a".into_resource().unwrap()).await);

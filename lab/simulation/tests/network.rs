@@ -195,7 +195,7 @@ fn order(transport: Transport) -> Vec<u32> {
 fn streams_keep_the_order_and_datagrams_do_not() {
     assert_eq!((0..10).collect::<Vec<_>>(), order(Transport::Streams));
     let datagrams = order(Transport::Datagrams);
-    assert!(datagrams.len() > 10, "some arrive twice");
+    assert!(datagrams.len() > 10, "some requests arrive twice");
     assert!(!datagrams.is_sorted());
 }
 
@@ -219,7 +219,7 @@ fn clocks_of_servers_differ_and_are_set() {
 }
 
 #[test]
-fn the_real_core_locks_over_it_and_the_history_has_it() {
+fn the_real_core_locks_over_the_network_and_the_history_records_it() {
     let world = world(3, 3, Transport::Streams);
     world.servers[0].hang();
     let (redlock, me) = (world.redlock(), world.client.clone());
@@ -252,7 +252,7 @@ fn counts(world: &World, token: &str) -> u64 {
 }
 
 #[test]
-fn counters_are_lost_with_everything_or_alone() {
+fn counters_are_lost_with_all_data_or_alone() {
     fn crash(server: &Server, persistence: Persistence) {
         server.crash(persistence);
         server.restart();
@@ -274,11 +274,11 @@ fn counters_are_lost_with_everything_or_alone() {
         assert_eq!(
             first + u64::from(!forgets),
             second,
-            "{name}: it begins again with the same step of the time"
+            "{name}: the counter begins again at the same step of the clock"
         );
-        let noted = world.network.recorder().history();
-        let noted = noted.faults().iter().any(|(fault, _)| *fault == "lost counters");
-        assert_eq!(forgets, noted, "{name}");
+        let recorded = world.network.recorder().history();
+        let recorded = recorded.faults().iter().any(|(fault, _)| *fault == "lost counters");
+        assert_eq!(forgets, recorded, "{name}");
         server.count_from_one();
         server.forget();
         assert_eq!(1, counts(&world, "z"), "{name}");

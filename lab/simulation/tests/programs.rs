@@ -1,7 +1,7 @@
 //! Slots and leadership with the real core, while servers and clients fail within the assumptions of a lock.
 //!
-//! Holders write down what they do while their lease is valid. The record is judged by true time: never more than K
-//! holders of slots, never two leaders, and never none for longer than the TTL and a second.
+//! Holders record their actions while their lease is valid. The tests check the record in true time. There are never more
+//! than K holders of slots, and never two leaders. There is a new leader within the TTL and a second.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::ops::ControlFlow;
@@ -36,7 +36,7 @@ struct World {
     clients: Vec<Process>,
 }
 
-/// The program of a client, with the way to write down what it does.
+/// The program of a client. It receives a recorder of its actions.
 type Program = fn(Redlock, Witness) -> BoxFuture<()>;
 
 /// The end of a client's record.
@@ -48,7 +48,7 @@ struct Witness {
 }
 
 impl Witness {
-    /// Acts until the lease is lost, or until a time has passed. Each action is one step, in which no time passes.
+    /// Acts until the lease is lost, or until a time has passed. No time passes during an action.
     async fn act(&self, place: usize, is_held: impl Fn() -> bool, lease: u64, lasts: Duration) {
         let end = self.process.now() + lasts;
         while is_held() && self.process.now() < end {
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Causes one fault after another. No server loses data, and no clock is set.
-    fn trouble(&mut self, count: usize) {
+    fn cause_faults(&mut self, count: usize) {
         for _ in 0..count {
             let (a_while, number) = (MS * self.chance.u32(50..6_000), self.chance.usize(..CLIENTS));
             match self.chance.u32(..5) {
@@ -109,15 +109,15 @@ impl World {
                     self.clients[number] = self.clients[number].restart();
                     self.start(number);
                 }
-                3 => self.without(2, a_while),
-                _ => self.without(3, a_while),
+                3 => self.fail_servers(2, a_while),
+                _ => self.fail_servers(3, a_while),
             }
             self.simulation.run_for(MS * self.chance.u32(..2_000));
         }
     }
 
-    /// Takes servers away, each by a crash without loss of data or by a stop.
-    fn without(&mut self, count: usize, lasts: Duration) {
+    /// Makes servers fail, each by a crash without loss of data or by a stop.
+    fn fail_servers(&mut self, count: usize, lasts: Duration) {
         let first = self.chance.usize(..SERVERS);
         let away: Vec<_> = (0..count).map(|turn| self.servers[(first + turn) % SERVERS].clone()).collect();
         let crashes = self.chance.bool();
@@ -150,7 +150,7 @@ fn clock(chance: &mut fastrand::Rng) -> Clock {
     Clock { offset: MS * chance.u32(..100_000), drift_ppm: chance.i32(-4_900..=4_900) }
 }
 
-/// A number that no other lease has, for the record.
+/// Returns a unique number of a lease, for the record.
 fn number(process: &Process) -> u64 {
     let mut bytes = [0; 8];
     process.fill_random(&mut bytes);
@@ -178,7 +178,7 @@ fn most_at_once(record: &[(Instant, usize, u64)]) -> usize {
     usize::try_from(counts.max().unwrap_or(0)).unwrap()
 }
 
-/// Acquires slots all the time, and holds them for a while with keep-alive.
+/// Acquires slots repeatedly, and holds them for a while with keep-alive.
 fn holds_slots(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
     Box::pin(async move {
         let slots = redlock.slots("s", SLOTS).unwrap();
@@ -195,11 +195,11 @@ fn holds_slots(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
 }
 
 #[test]
-fn never_more_holders_than_slots_and_never_two_of_one_slot() {
+fn slots_never_have_more_holders_than_one_each() {
     let mut fullest = 0;
     for seed in 0..SEEDS {
         let mut world = World::new(seed, holds_slots);
-        world.trouble(12);
+        world.cause_faults(12);
         let record = world.record();
         let most = most_at_once(&record);
         assert!(most <= SLOTS, "seed {seed}: {most} holders");
@@ -212,7 +212,7 @@ fn never_more_holders_than_slots_and_never_two_of_one_slot() {
     assert_eq!(SLOTS, fullest, "all slots were in use at once");
 }
 
-/// Leads until it is killed, and resigns now and then.
+/// Leads until it is killed, and sometimes resigns.
 fn leads(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
     Box::pin(async move {
         let there = witness.clone();
@@ -230,11 +230,11 @@ fn leads(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
 }
 
 #[test]
-fn never_two_leaders() {
+fn there_are_never_two_leaders() {
     let mut leases = Vec::new();
     for seed in 0..SEEDS {
         let mut world = World::new(seed, leads);
-        world.trouble(12);
+        world.cause_faults(12);
         let record = world.record();
         assert_eq!(1, most_at_once(&record), "seed {seed}");
         leases.extend(record.iter().map(|(.., lease)| *lease));
@@ -244,10 +244,10 @@ fn never_two_leaders() {
     assert!(leases.len() > 60, "{} terms", leases.len());
 }
 
-/// A quorum stays healthy, and so do two candidates. All others fail together, and the next time only once there is a leader
-/// again: a candidate that dies during its acquisition would leave keys for another TTL.
+/// A quorum of servers and two candidates stay healthy. All others fail together. They fail again only when there is a
+/// leader, because a candidate that dies during its acquisition leaves keys for another TTL.
 #[test]
-fn never_without_a_leader_for_longer_than_the_ttl_and_a_second() {
+fn there_is_a_new_leader_within_the_ttl_and_a_second() {
     for seed in 0..SEEDS {
         let mut world = World::new(seed, leads);
         world.network.set_traffic(Direction::Requests, Traffic::default());
@@ -259,11 +259,11 @@ fn never_without_a_leader_for_longer_than_the_ttl_and_a_second() {
             let victims = (0..3).map(|turn| (away + turn) % CLIENTS);
             if world.chance.bool() {
                 victims.clone().for_each(|number| world.clients[number].pause());
-                world.without(2, lasts);
+                world.fail_servers(2, lasts);
                 victims.for_each(|number| world.clients[number].resume());
             } else {
                 victims.clone().for_each(|number| world.clients[number].kill());
-                world.without(2, lasts);
+                world.fail_servers(2, lasts);
                 for number in victims {
                     world.clients[number] = world.clients[number].restart();
                     world.start(number);

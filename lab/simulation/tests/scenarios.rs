@@ -161,7 +161,7 @@ fn long_pause(checks_again: bool) -> World {
 #[test]
 fn a_long_pause_breaks_exclusion_unless_the_holder_checks_its_lease() {
     assert_eq!(Vec::<(Invariant, Option<Assumption>)>::new(), long_pause(true).violations());
-    let broken = Some(Assumption::HoldersLook);
+    let broken = Some(Assumption::HoldersCheckLeases);
     assert_eq!(vec![(Invariant::Exclusion, broken)], long_pause(false).violations());
 }
 
@@ -237,7 +237,7 @@ fn a_key_whose_reply_was_lost_is_cleaned_up() {
     world.network.set_traffic(Direction::Replies, Traffic { lost: 1000, ..Traffic::default() });
     let taken = world.run(&client, |me| Box::pin(async move { me.acquire_and_keep().await }));
     assert_eq!(Err(ErrorKind::NoQuorum), taken);
-    assert!(world.servers.iter().any(|server| !server.is_empty()), "it was carried out");
+    assert!(world.servers.iter().any(|server| !server.is_empty()), "the request was carried out");
     world.network.set_traffic(Direction::Replies, Traffic::default());
     world.run(&client, |me| {
         Box::pin(async move {
@@ -323,7 +323,7 @@ fn hung(servers: usize) -> (Result<TokenNumber, ErrorKind>, Duration) {
 }
 
 #[test]
-fn a_hung_minority_costs_nothing_and_a_hung_majority_a_node_timeout() {
+fn a_hung_minority_causes_no_delay_and_a_hung_majority_a_node_timeout() {
     let (taken, took) = hung(2);
     assert!(taken.is_ok() && took < 5 * MS, "{took:?}");
     let (taken, took) = hung(3);

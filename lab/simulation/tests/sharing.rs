@@ -1,4 +1,4 @@
-//! Readers and writers with the real core: never a reader beside a writer, under every bounded fault.
+//! Readers and writers with the real core. They exclude each other under all bounded faults.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,11 @@ fn sharing(servers: usize) {
 }
 
 #[test]
-fn no_reader_is_beside_a_writer_on_three_servers() {
+fn readers_and_writers_exclude_each_other_on_three_servers() {
     sharing(3);
 }
 
 #[test]
-fn no_reader_is_beside_a_writer_on_five_servers() {
+fn readers_and_writers_exclude_each_other_on_five_servers() {
     sharing(5);
 }

@@ -1,11 +1,11 @@
-//! Breaks the lock on purpose, in one way after the other, and reports whether simulated runs catch it.
+//! Breaks the lock on purpose, one variant after another, and reports whether simulated runs detect it.
 //!
 //! `variants [--write] [NAME ..]`. Each variant of `variants.toml` is applied to a copy of the workspace, which is built
-//! there. The table that is printed is that of `docs/internals/variants.md`; `--write` writes it there. Names select
-//! variants, and nothing is compared or written then.
+//! there. The printed table is that of `docs/internals/variants.md`, and `--write` updates the document. Names select
+//! variants; then nothing is compared or written.
 //!
 //! The tests only check that each variant applies, and that the document lists it. They build nothing.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a command reports to people
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
 use std::error::Error;
 use std::fs;
@@ -22,7 +22,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/variants.md");
 
-/// The head of the table, which goes to the end of the document.
+/// The head of the table, which is at the end of the document.
 const HEAD: &str = "| variant | what is wrong | caught by | seeds |\n|---|---|---|---:|\n";
 
 /// Folders that are not copied.
@@ -35,14 +35,14 @@ struct Catalog {
     variant: Vec<Variant>,
 }
 
-/// One way to be wrong.
+/// One mutation of the lock.
 #[derive(Deserialize)]
 struct Variant {
     name: String,
     says: String,
-    /// The invariant that must be violated. Others may be violated too, and sooner.
+    /// The invariant that must be violated. Other invariants may be violated too, even earlier.
     invariant: String,
-    /// The kind of run in which it shows, unless it follows from the invariant.
+    /// The kind of runs that detect the variant, unless it follows from the invariant.
     runs: Option<String>,
     change: Vec<Change>,
 }
@@ -56,12 +56,12 @@ struct Change {
 }
 
 impl Change {
-    /// Returns `text`, which is that of the file, with the replacement.
+    /// Applies the replacement to `text`, the content of the file.
     fn apply(&self, text: &str) -> Fallible<String> {
         let Self { file, find, replace } = self;
         let count = text.matches(find.as_str()).count();
         if count != 1 {
-            return Err(format!("found {count} times in {}, instead of once:\n{find}", file.display()).into());
+            return Err(format!("found {count} times instead of once in {}:\n{find}", file.display()).into());
         }
         Ok(text.replacen(find, replace, 1))
     }
@@ -93,15 +93,15 @@ fn main() -> Fallible<ExitCode> {
     let rows: Vec<_> = variant.iter().zip(&found[1..]).map(row).collect();
     let table = rows.iter().fold(HEAD.to_owned(), |table, (row, seeds)| table + row + seeds + " |\n");
     println!("{table}");
-    println!("the core as it is: {}", if is_sound { "no violation" } else { "a defect" });
+    println!("the correct core: {}", if is_sound { "no violation" } else { "a defect" });
     let escaped = found[1..].iter().filter(|seeds| seeds.is_none()).count();
-    println!("{escaped} of {} variants not caught", rows.len());
+    println!("{escaped} of {} variants not detected", rows.len());
     if arguments.iter().any(|argument| argument == "--write") && names.is_empty() {
         write(&table)?;
     }
     let is_documented = !names.is_empty() || documented()?.iter().eq(rows.iter().map(|(row, _)| row));
     if !is_documented {
-        eprintln!("docs/internals/variants.md has another table: run scripts/variants --write");
+        eprintln!("docs/internals/variants.md is out of date: run scripts/variants --write");
     }
     Ok(if is_sound && escaped == 0 && is_documented { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -111,7 +111,7 @@ fn catalog() -> Fallible<Vec<Variant>> {
     Ok(variant)
 }
 
-/// Copies what has changed, so that builds of the copy are incremental from run to run.
+/// Copies the changed files, so that builds of the copy are incremental from run to run.
 fn synchronize(from: &Path, to: &Path) -> Fallible<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -178,7 +178,7 @@ fn keep(binary: &Path, to: &Path) -> Fallible<PathBuf> {
     Ok(to.to_owned())
 }
 
-/// Returns the number of seeds that it took to find a violation of the invariant, or of any without one.
+/// Returns the number of seeds until a violation of the invariant, or of any invariant if none is given.
 fn search(binary: &Path, arguments: [Option<&str>; 2]) -> Option<u64> {
     let output = Command::new(binary).args(arguments.into_iter().flatten()).stderr(Stdio::inherit()).output();
     String::from_utf8(output.expect("the program was built").stdout).ok()?.trim().parse().ok()
@@ -197,7 +197,7 @@ fn write(table: &str) -> Fallible<()> {
     Ok(fs::write(DOCUMENT, format!("{before}{table}"))?)
 }
 
-/// The rows of the document without the number of seeds, which changes whenever a run draws once more.
+/// Returns the rows of the document without the number of seeds, which changes with every additional random draw.
 fn documented() -> Fallible<Vec<String>> {
     let text = fs::read_to_string(DOCUMENT)?;
     let table = text.split_once(HEAD).map_or("", |(_, table)| table);
@@ -231,7 +231,7 @@ mod tests {
     fn every_variant_applies_to_the_code() {
         for Variant { name, change, .. } in catalog().unwrap() {
             assert!(!change.is_empty(), "{name} changes nothing");
-            // Several changes of one file apply one after the other.
+            // Several changes of one file are applied one after another.
             let mut texts = std::collections::HashMap::new();
             for change in change {
                 let path = Path::new(ROOT).join(&change.file);

@@ -1,9 +1,9 @@
 //! Runs one seed after another until an invariant is violated although all assumptions hold.
 //!
-//! `search INVARIANT [losses|sharing|keeping]` prints the number of seeds that it took, or nothing. `losses` selects runs
-//! in which servers lose data, `sharing` those of readers and writers, and `keeping` those of locks that are kept for a
-//! time. `search` looks for a violation of any invariant in all kinds of runs.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a command reports to people
+//! `search INVARIANT [losses|sharing|keeping]` prints the number of seeds until the violation, or nothing. `losses`
+//! selects runs in which servers lose data, `sharing` runs of readers and writers, and `keeping` runs of locks that are
+//! kept for a time. `search` without arguments looks for a violation of any invariant in all kinds of runs.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use redlock_simulation::experiment::{Experiment, Report};
 use redlock_simulation::invariant::Invariant;
 use redlock_simulation::plan::{Faults, Incident, Plan};
 
-/// The number of seeds. The core as it is shows nothing in any of them.
+/// The number of seeds. The correct core violates no invariant in any of them.
 const SEEDS: u64 = 1_000;
 
-/// The number of seeds of runs about waiting, which are longer and show more.
+/// The number of seeds of runs about waiting. These runs are longer, and each detects more.
 const WAITING_SEEDS: u64 = 150;
 
-/// The duration of a run. Leftovers show at the end, so many short runs show more than a few long ones.
+/// The duration of a run. Leftovers are detected at the end, so many short runs detect more than a few long ones.
 const LASTS: Duration = Duration::from_secs(6);
 
-/// The duration of a run about fencing tokens, in which a newer claim must come between.
+/// The duration of a run about fencing tokens. It must be long enough for a newer claim in between.
 const FENCED_LASTS: Duration = Duration::from_secs(12);
 
 /// The duration of a run in which servers lose data.
@@ -54,7 +54,7 @@ fn seeds_until_violated(name: &str, kind: Kind) -> Option<usize> {
     seeds.map(|seeds| seeds + 1)
 }
 
-/// Shows the first violation of the core as it is, if there is one within the seeds.
+/// Shows the first violation of the correct core, if there is one within the seeds.
 fn first_defect() -> Option<usize> {
     let kinds =
         [Kind::Plain, Kind::Fenced, Kind::Losses, Kind::Sharing, Kind::Keeping, Kind::Waiting].into_iter();
@@ -62,7 +62,7 @@ fn first_defect() -> Option<usize> {
     let position = reports.position(|report| {
         let is_violated = report.defects().next().is_some();
         if is_violated {
-            eprintln!("the core as it is:\n{report}");
+            eprintln!("the correct core:\n{report}");
         }
         is_violated
     });
@@ -127,16 +127,18 @@ impl Kind {
                 let experiment = experiment.servers(3).clients(clients).resources(1);
                 let experiment = experiment.faults(Faults::Fencing).lasts(FENCED_LASTS);
                 let experiment = experiment.plan(evictions(seed));
-                // Where counters do not jump with the time they are close to each other, as they are in quiet times.
+                // Counters that do not jump with the time are close to each other, as in times without faults.
                 if seed / 4 % 4 < 3 { experiment.counters_without_time().run() } else { experiment.run() }
             }
         }
     }
 }
 
-/// One of three servers after the other loses its locks, mostly in a storm: whatever a newer claim depends on happens far
-/// more often than where locks are kept for most of the time. In every other run it is so often that a claim is gone
-/// between its round and the one that confirms it; in the others a lock lives long enough to be extended.
+/// Makes one of three servers after another lose its locks, mostly in a storm.
+///
+/// Newer claims are thus far more frequent than with locks that are kept for most of the time. In every other run, losses
+/// are so frequent that a claim is lost between its round and the confirmation. In the others, a lock lives long enough to
+/// be extended.
 fn evictions(seed: u64) -> Plan {
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut plan = Plan::new();

@@ -46,7 +46,7 @@ pub(crate) fn break_lock(args: &Break, shared: &Shared) -> Result<u8, Failure> {
                 ReleaseOutcome::Released => {
                     print(&format!("broke the lock on {name:?} of {}", token.fingerprint()))?;
                 }
-                _ => return Err(Failure::new(Code::Lost, "the lock had ended before")),
+                _ => return Err(Failure::new(Code::Lost, "the lock was no longer held")),
             }
         }
         Ok(0)

@@ -111,7 +111,7 @@ fn as_text(result: &Preflight, servers: usize, problems: &[Problem], disagreemen
         lines.push(
             "  consequence: the lock is being acquired or cleaned up, or servers have lost data".into(),
         );
-        lines.push("  fix: look again; if it stays, wait for its TTL".into());
+        lines.push("  fix: run the check again; if the finding remains, wait for the TTL".into());
     }
     lines.push(format!(
         "{} of {servers} servers reachable; findings: {}",

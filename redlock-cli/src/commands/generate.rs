@@ -32,7 +32,7 @@ pub(crate) fn man(args: &Man) -> Result<u8, Failure> {
     write(folder, "redlock", command.clone()).map_err(fail)?;
     for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
         let name = format!("redlock-{}", subcommand.get_name());
-        // A page has the name under which `man` finds it.
+        // The file name is the one that `man` searches for.
         let named = subcommand.clone().name(name.clone()).display_name(name.clone());
         write(folder, &name, named).map_err(fail)?;
     }

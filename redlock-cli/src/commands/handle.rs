@@ -1,4 +1,4 @@
-//! `redlock lock`, `extend` and `unlock`: a lock whose handle travels.
+//! `redlock lock`, `extend` and `unlock`: a lock that is passed on by its handle.
 //!
 //! The handle is a secret: a client that has it can release the lock. Thus it is never an argument.
 
@@ -20,8 +20,8 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Acquires a lock and prints its handle.
 ///
-/// Read locks have none. A handle does not contain the gate, so `extend` would restore a lost key as a plain lock. On
-/// that server, it would keep out new readers.
+/// Read locks have no handle. A handle does not contain the gate, so `extend` would restore a lost key as a plain lock.
+/// On that server, the plain lock would keep out new readers.
 pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
     let kind = Kind::new(args.names.sharing);
     let no_handle =
@@ -110,7 +110,7 @@ fn read(from: &Handle) -> Result<DetachedLease, Failure> {
         read.map_err(|error| Failure::internal("cannot read the handle", error))?;
         text
     };
-    // Without the parser's message, which could repeat a part of the secret.
+    // The parser's message is left out, because it could repeat a part of the secret.
     serde_json::from_str(text.trim())
         .map_err(|_| Failure::usage("invalid handle; expected the output of `redlock lock`"))
 }

@@ -1,6 +1,6 @@
 //! `redlock hold`: a lock for something that this program did not start.
 //!
-//! A single process: if it is killed or stopped, nobody stops the process of `--pid`. Use `redlock run` where you can.
+//! It is a single process: if it is killed or stopped, the process of `--pid` is not stopped. Prefer `redlock run`.
 
 use std::io::{self, Read};
 use std::thread;
@@ -36,7 +36,7 @@ pub(crate) fn hold(args: &Hold, shared: &Shared) -> Result<u8, Failure> {
         let Acquired { lock, .. } = acquired;
         let lost = match watched {
             Some(watched) => until_gone(&lock, &watched, times).await?,
-            None => until_told(&lock, times).await?,
+            None => until_stdin_ends(&lock, times).await?,
         };
         match lost {
             Some(reason) => Err(Failure::new(Code::Lost, format!("lock lost: {reason}"))),
@@ -53,9 +53,9 @@ fn as_json(Acquired { lock, slot }: &Acquired) -> String {
 }
 
 /// Waits for the end of stdin or a signal. Returns the reason of a loss.
-async fn until_told(lease: &Lease, times: Times) -> Result<Option<String>, Failure> {
+async fn until_stdin_ends(lease: &Lease, times: Times) -> Result<Option<String>, Failure> {
     let (ended, end) = oneshot::channel();
-    // A thread, because stdin may be anything. It ends with the process.
+    // A thread reads stdin, which may be any kind of file. The thread ends with the process.
     thread::spawn(move || {
         let mut bytes = [0; 4096];
         let mut stdin = io::stdin().lock();

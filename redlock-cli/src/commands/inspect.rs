@@ -1,4 +1,4 @@
-//! `redlock inspect`: who holds a lock, and for how long.
+//! `redlock inspect`: the holder of a lock, and its remaining time.
 
 use redlock_redis_rs::{Error, Inspection, LockStatus, NodeReport, Outcome, Redlock, Resource, Slots};
 use serde::Serialize;
@@ -46,9 +46,9 @@ fn worse(before: Code, result: &Result<Inspection, Error>) -> Code {
 
 fn text(found: &Inspection) -> String {
     let node = |node: &NodeReport| match node.outcome() {
-        // Usually a healthy server that is a little slower.
+        // This is usually a healthy server that is a little slower.
         Outcome::Pending => {
-            format!("  node {} ({}): not waited for: the others suffice", node.index(), node.label())
+            format!("  node {} ({}): not awaited: the other replies suffice", node.index(), node.label())
         }
         _ => format!("  {node}"),
     };

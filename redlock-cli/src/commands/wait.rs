@@ -1,4 +1,4 @@
-//! `redlock wait`: until names are free, without locking them.
+//! `redlock wait`: waiting until names are free, without locking them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::args::{Shared, Wait};
 use crate::exit::{Code, Failure};
 use crate::request::{self, Kind};
 
-/// The interval between two looks.
+/// The interval between two inspections.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Waits until all names are free, or one of the slots, or a name is free for readers.

@@ -1,7 +1,8 @@
 //! The deadline of the lock, in a small file in memory that keeper and supervisor share.
 //!
-//! It is no message: a supervisor that was stopped for an hour would find a queue of old deadlines and stop its command
-//! at the first one. The board always has the present deadline, and the keeper never blocks on it.
+//! The deadline is not sent as a message. Otherwise, a supervisor that was stopped for an hour would find a queue of
+//! old deadlines, and stop its command at the first one. The board always has the present deadline, and the keeper
+//! never blocks on it.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +15,7 @@ use redlock_redis_rs::runtime::Instant;
 pub(crate) struct Board(File);
 
 impl Board {
-    /// Creates an empty board: its deadline has passed.
+    /// Creates an empty board, whose deadline has passed.
     pub(crate) fn new() -> io::Result<Self> {
         let board = Self(anonymous_file()?);
         board.set(Instant::ORIGIN)?;
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_deadline_is_none() {
+    fn a_partly_written_deadline_is_not_read() {
         let board = Board::new().unwrap();
         board.0.write_all_at(&7_u64.to_ne_bytes(), 0).unwrap();
         assert_eq!(None, board.get());

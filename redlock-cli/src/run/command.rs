@@ -26,10 +26,10 @@ pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
     let report = args.report.clone();
     let plan = plan(args, shared, &say)?;
     let Outcome { verdict, exit, report: content } = supervise(plan, &say)?;
-    let is_ours = matches!(exit, Exit::Code(code) if code != 0);
+    let has_failed = matches!(exit, Exit::Code(code) if code != 0);
     if let Some(message) = verdict.message() {
-        // With `-E 0`, a conflict is nothing that cron should mail.
-        if is_ours { say.warn(&message) } else { say.note(&message) }
+        // With `-E 0`, a conflict is a success, so cron must not mail a message about it.
+        if has_failed { say.warn(&message) } else { say.note(&message) }
     }
     if let Some(path) = report {
         let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";
@@ -124,7 +124,7 @@ fn has_terminal() -> bool {
 
 /// Returns whether this process leads its session.
 fn leads_session() -> bool {
-    // Not with rustix: it requires a number, but the leader may be outside of the process namespace and have none.
+    // This cannot use rustix, which requires a number: a leader outside of the process namespace has none.
     nix::unistd::getsid(None) == Ok(nix::unistd::getpid())
 }
 
@@ -132,10 +132,10 @@ fn leads_session() -> bool {
 fn die_of(signal: i32) -> u8 {
     let code = u8::try_from(128 + signal).unwrap_or(Code::Internal as u8);
     if std::process::id() == 1 {
-        // Signals do not end the first process of a container.
+        // A signal does not end the first process of a container.
         return code;
     }
-    // The command has written its core dump; this process is not worth one.
+    // The command has written its core dump. This process must not write another one.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     code

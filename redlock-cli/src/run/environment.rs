@@ -9,11 +9,11 @@ use super::wire::Held;
 use crate::request::Kind;
 use crate::settings::SECRET_VARIABLES;
 
-/// The holders under which a process runs, the outermost first. It is also how a keeper recognizes processes that have
-/// outlived their supervisor.
+/// The variable with the holders under which a process runs, the outermost first. By this variable, a keeper also
+/// recognizes processes that have outlived their supervisor.
 pub(crate) const HOLDERS: &str = "REDLOCK_HOLDERS";
 
-/// The names for which the runs around a process have read locks, one a line.
+/// The variable with the names for which the runs around a process have read locks, one a line.
 ///
 /// Servers name readers together, so the holders above are not enough to recognize a run that is nested in a reader.
 const READ: &str = "REDLOCK_READ";
@@ -66,7 +66,8 @@ impl Environment<'_> {
     }
 }
 
-/// Returns whether a variable contains a secret. Addresses alone are none, and nested runs need them.
+/// Returns whether a variable contains a secret. Addresses without a password are not secret, and nested runs need
+/// them.
 fn is_secret(name: &str) -> bool {
     name != "REDLOCK_NODES" || env::var_os(name).is_some_and(|nodes| has_login(&nodes))
 }

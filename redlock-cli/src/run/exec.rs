@@ -32,7 +32,7 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> Result<Infallibl
     Err(Failure::new(code(&error), format!("cannot execute {}: {error}", program.to_string_lossy())))
 }
 
-/// Dies with the supervisor, which is the parent.
+/// The kernel kills this process when its parent, the supervisor, ends.
 fn die_with(parent: Pid) -> Result<(), Failure> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -41,7 +41,7 @@ fn die_with(parent: Pid) -> Result<(), Failure> {
         let signal = Some(rustix::process::Signal::KILL);
         set_parent_process_death_signal(signal).map_err(|error| Failure::internal("prctl", error))?;
     }
-    // It may have died before that.
+    // The supervisor may have ended before that.
     if getppid() == Some(parent) { Ok(()) } else { Err(Failure::new(Code::Internal, "the supervisor ended")) }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_survive_the_journey() {
+    fn signals_are_parsed_as_formatted() {
         for signals in [SigSet::empty(), SigSet::from(Signal::SIGALRM), SigSet::all()] {
             assert_eq!(signals, parse(&format(&signals)));
         }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use redlock_redis_rs::runtime::Instant;
 
-/// The shortest time for which servers keep a key. What is shorter is not worth a request.
+/// The shortest time for which servers keep a key. A shorter time needs no request.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// The longest time, which is that of a TTL.
+/// The longest time for which a lock is kept: the longest TTL.
 pub(crate) const LONGEST: Duration = Duration::from_secs(23 * 24 * 3600);
 
-/// For how long a lock is kept, counted from its grant.
+/// The time for which a lock is kept, counted from its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keep {
     /// The least time from the grant to the end of the lock.
@@ -20,7 +20,7 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// Keeps a lock so that a job runs once a period: for 0.9 of it, and only after success.
+    /// Creates the rule for a job that runs once a period: 0.9 of it, and only after success.
     ///
     /// A whole period would skip every second run, because the next run comes one period after this one started, which
     /// is before the grant.
@@ -28,7 +28,7 @@ impl Keep {
         Self { at_least: period * 9 / 10, success_only: true }
     }
 
-    /// Returns for how long the lock is to be kept from now on, if at all.
+    /// Returns the time for which to keep the lock from now on; `None` for none.
     pub(crate) fn rest(&self, granted: Instant, now: Instant, success: bool) -> Option<Duration> {
         let rest = (granted + self.at_least).saturating_duration_since(now);
         Some(rest).filter(|rest| *rest >= SHORTEST && (success || !self.success_only))

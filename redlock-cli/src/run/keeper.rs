@@ -1,7 +1,8 @@
 //! The keeper: the process that holds the lock, `redlock __keeper`.
 //!
-//! Its standard input is the socket to the supervisor, and its standard output is the [board](Board). It has a session
-//! of its own, so no signal of a terminal reaches it, and it holds no pipe open that somebody waits for.
+//! Its standard input is the socket to the supervisor, and its standard output is the [board](Board). It has a separate
+//! session, so no signal of a terminal reaches it. It holds no pipe open, because another process may wait for the end
+//! of the pipe.
 
 mod acquire;
 mod line;
@@ -24,12 +25,12 @@ use super::tree::{self, Supervisor};
 use super::wire::{FromKeeper, Held, Lost, Task, ToKeeper};
 use crate::duration::shown;
 use crate::exit::Failure;
-use crate::request::{Acquired, HeldLock, Refusal, RefusalKind, Slot};
+use crate::request::{Acquired, HeldLock, NotAcquired, NotAcquiredKind, Slot};
 
 /// The hidden first argument.
 pub(crate) const KEEPER: &str = "__keeper";
 
-/// The interval between two looks at processes that are to end.
+/// The interval between two checks of processes that must end.
 const TREE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The longest time for pending cleanup after the supervisor has ended.
@@ -38,7 +39,7 @@ const CLEANUP_LIMIT: Duration = Duration::from_secs(10);
 /// Runs the keeper.
 pub(crate) fn main() -> Result<(), Failure> {
     let fail = |error: io::Error| Failure::internal("cannot start the keeper", error);
-    // Fails if it leads a group already, which does not happen under a supervisor.
+    // This fails if the process leads a group already. A supervisor never starts it like that.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -67,46 +68,46 @@ fn detach_stdio() -> io::Result<()> {
 /// Acquires the lock, keeps it, and releases it.
 async fn keep(mut line: Line, board: Board, task: Task) {
     if task.debug {
-        log::start(line.mouth());
+        log::start(line.writer());
     }
     let redlock = match task.servers.redlock() {
         Ok(redlock) => redlock,
         Err(error) => {
-            let refusal = Refusal { kind: RefusalKind::Config, message: error.to_string() };
-            return line.say(&FromKeeper::Refused(refusal));
+            let not_acquired = NotAcquired { kind: NotAcquiredKind::Config, message: error.to_string() };
+            return line.send(&FromKeeper::NotAcquired(not_acquired));
         }
     };
-    let mouth = line.mouth();
+    let writer = line.writer();
     let outcome = tokio::select! {
-        outcome = acquire::acquire(&redlock, &task, |message| mouth.say(&FromKeeper::Waiting { message })) => outcome,
-        // Cancel, or the end of the supervisor: the request is dropped, and the library cleans up.
-        _ = line.next() => Err(Refusal { kind: RefusalKind::Canceled, message: "canceled".into() }),
+        outcome = acquire::acquire(&redlock, &task, |message| writer.send(&FromKeeper::Waiting { message })) => outcome,
+        // The supervisor has canceled or ended. The request is dropped, and the library cleans up.
+        _ = line.next() => Err(NotAcquired { kind: NotAcquiredKind::Canceled, message: "canceled".into() }),
     };
     match outcome {
         Ok((Acquired { lock, slot }, waited)) => {
             Keeper::new(line, board, lock, &task).run(slot, waited).await;
         }
-        Err(refusal) if refusal.kind == RefusalKind::Canceled => {
+        Err(not_acquired) if not_acquired.kind == NotAcquiredKind::Canceled => {
             close(&redlock, task.ttl).await;
-            return line.say(&FromKeeper::Refused(refusal));
+            return line.send(&FromKeeper::NotAcquired(not_acquired));
         }
-        Err(refusal) => line.say(&FromKeeper::Refused(refusal)),
+        Err(not_acquired) => line.send(&FromKeeper::NotAcquired(not_acquired)),
     }
     close(&redlock, task.ttl).await;
 }
 
-/// Waits for pending cleanup. Keys that are left then end with their TTL.
+/// Waits for pending cleanup. After the limit, remaining keys expire with their TTL.
 async fn close(redlock: &Redlock, ttl: Duration) {
     let _ = tokio::time::timeout(CLEANUP_LIMIT.min(ttl), redlock.close()).await;
 }
 
-/// The command, as far as it is known.
+/// The command, according to the supervisor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
     NotStarted,
-    /// In the group of the supervisor.
+    /// The command is in the group of the supervisor.
     Shared,
-    /// The leader of this group.
+    /// The command leads this group.
     Own(i32),
 }
 
@@ -129,19 +130,19 @@ struct Keeper {
     holder: String,
     supervisor: Supervisor,
     granted: Instant,
-    /// The end of the validity as far as it is known.
+    /// The last published end of the validity.
     deadline: Instant,
-    /// When the command is to be killed because the keys are gone.
+    /// The time at which the command is killed because the keys are gone.
     revoked_kill: Option<Instant>,
-    loss_told: bool,
-    killing_told: bool,
+    loss_reported: bool,
+    kill_reported: bool,
     command: Command,
 }
 
 impl Keeper {
     fn new(line: Line, board: Board, lock: HeldLock, task: &Task) -> Self {
         let holder = lock.fingerprint().to_string();
-        // Checked by the supervisor.
+        // The supervisor has validated the times.
         let times = Times::new(task.ttl, task.grace).unwrap_or_else(|_| Times::smallest());
         let granted = suspend_aware_now();
         let mut keeper = Self {
@@ -155,8 +156,8 @@ impl Keeper {
             granted,
             deadline: granted,
             revoked_kill: None,
-            loss_told: false,
-            killing_told: false,
+            loss_reported: false,
+            kill_reported: false,
             command: Command::NotStarted,
         };
         keeper.publish();
@@ -164,7 +165,7 @@ impl Keeper {
     }
 
     async fn run(mut self, slot: Option<Slot>, waited: Duration) {
-        self.line.say(&FromKeeper::Held(Held {
+        self.line.send(&FromKeeper::Held(Held {
             granted: self.granted.into(),
             holder: self.holder.clone(),
             fencing_token: self.lock.fencing_token().map(redlock_redis_rs::FencingToken::as_u64),
@@ -184,7 +185,7 @@ impl Keeper {
                 }
 
                 Some(Some(ToKeeper::Ended { keep })) => {
-                    // The supervisor may have been faster than the library; it still wants to know why.
+                    // The supervisor may have noticed a loss before the library. It still reports the reason.
                     self.report_loss(suspend_aware_now());
                     return self.end(keep).await;
                 }
@@ -202,7 +203,7 @@ impl Keeper {
     }
 
     fn interval(&self) -> Duration {
-        if self.killing_told { TREE_INTERVAL } else { self.times.tick() }
+        if self.kill_reported { TREE_INTERVAL } else { self.times.tick() }
     }
 
     /// Writes the present deadline to the board.
@@ -213,7 +214,7 @@ impl Keeper {
         if !remaining.is_zero() {
             self.deadline = self.deadline.max(now + remaining);
         }
-        // A failure leaves an old deadline there: the command is stopped early.
+        // If this fails, the board has an old deadline, and the command is stopped early.
         let _ = self.board.set(self.deadline);
     }
 
@@ -227,12 +228,12 @@ impl Keeper {
         if now < self.revoked_kill.unwrap_or(self.times.kill_at(self.deadline)) {
             return;
         }
-        if !std::mem::replace(&mut self.killing_told, true) {
+        if !std::mem::replace(&mut self.kill_reported, true) {
             let loss = match self.lock.state() {
                 LeaseState::Lost(loss) => loss,
                 _ => Loss::Unreachable,
             };
-            self.tell_loss(&loss, self.revoked_kill.is_some(), true);
+            self.send_loss(&loss, self.revoked_kill.is_some(), true);
         }
         kill(&self.holder, self.command.group(), Some(self.supervisor));
     }
@@ -244,16 +245,16 @@ impl Keeper {
         if revoked && self.revoked_kill.is_none() {
             self.revoked_kill = Some(now + self.stolen_grace);
         }
-        if !std::mem::replace(&mut self.loss_told, true) {
-            self.tell_loss(&loss, revoked, false);
+        if !std::mem::replace(&mut self.loss_reported, true) {
+            self.send_loss(&loss, revoked, false);
         }
     }
 
-    fn tell_loss(&mut self, loss: &Loss, revoked: bool, killing: bool) {
-        self.line.say(&FromKeeper::Lost(Lost { reason: loss.to_string(), revoked, killing }));
+    fn send_loss(&mut self, loss: &Loss, revoked: bool, killing: bool) {
+        self.line.send(&FromKeeper::Lost(Lost { reason: loss.to_string(), revoked, killing }));
     }
 
-    /// Kills what the dead supervisor has left, and returns when nothing of it is alive.
+    /// Kills the processes of a dead supervisor, and returns when none is alive.
     async fn kill_all(&mut self) {
         while kill(&self.holder, self.command.group(), None) {
             self.publish();
@@ -266,10 +267,10 @@ impl Keeper {
         let Self { mut line, lock, .. } = self;
         let (warning, kept) = match (lock, keep) {
             (HeldLock::Exclusive(guard), Some(rest)) => keep_for(guard, rest).await,
-            // Servers keep no read lock, so no option asks for it.
+            // Servers cannot keep a read lock, so no option requests it.
             (lock, _) => (release(lock).await, None),
         };
-        line.say(&FromKeeper::Released { warning, kept });
+        line.send(&FromKeeper::Released { warning, kept });
     }
 }
 
@@ -292,7 +293,7 @@ async fn keep_for(guard: Guard, rest: Duration) -> (Option<String>, Option<Durat
 fn kill(holder: &str, group: Option<i32>, supervisor: Option<Supervisor>) -> bool {
     let processes = tree::of_holder(holder, group, supervisor);
     for process in &processes {
-        // A process that may not be signaled stays, and is tried again.
+        // A process that may not be signaled stays, and the next check signals it again.
         let _ = tree::send(process, Signal::KILL);
     }
     !processes.is_empty()

@@ -25,12 +25,12 @@ use self::work::{Moment, Work};
 use super::verdict::Verdict;
 use super::wire::{FromKeeper, Held, ToKeeper};
 use crate::duration::shown;
-use crate::request::{Refusal, RefusalKind};
+use crate::request::{NotAcquired, NotAcquiredKind};
 
-/// How long a canceled request may take to be cleaned up before the supervisor ends.
+/// The time limit for the cleanup of a canceled request, before the supervisor ends.
 const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long the supervisor waits for a quorum to confirm the release.
+/// The time limit for a quorum to confirm the release.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The supervisor's state.
@@ -69,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// Returns what is to be done, in this order.
+    /// Returns the actions to perform, in this order.
     pub(crate) fn actions(&mut self) -> Vec<Action> {
         mem::take(&mut self.out.actions)
     }
@@ -83,7 +83,7 @@ impl Machine {
         matches!(&self.phase, Phase::Working(work) if work.ended().is_some())
     }
 
-    /// Returns when the clock is to be looked at again. Timers do not count suspension, so none is trusted for long.
+    /// Returns when to read the clock again. Timers do not count suspension, so none is trusted for long.
     pub(crate) fn wake_at(&self, now: Instant) -> Option<Instant> {
         match &self.phase {
             Phase::Asking | Phase::Starting | Phase::Over => None,
@@ -99,7 +99,7 @@ impl Machine {
         self.deadline = self.deadline.max(deadline);
     }
 
-    /// Compares the clock with all times.
+    /// Compares the clock with all due times.
     pub(crate) fn tick(&mut self, now: Instant) {
         match &mut self.phase {
             Phase::Canceling { signal, until } if now >= *until => {
@@ -147,7 +147,9 @@ impl Machine {
                 let is_shown = self.settings.shows_waits;
                 self.out.act(if is_shown { Action::Warn(message) } else { Action::Note(message) });
             }
-            Event::Keeper(FromKeeper::Refused(refusal)) => self.exit(Verdict::Refused(refusal)),
+            Event::Keeper(FromKeeper::NotAcquired(not_acquired)) => {
+                self.exit(Verdict::NotAcquired(not_acquired))
+            }
             Event::Keeper(FromKeeper::Held(held)) => self.held(held, now),
             _ => {}
         }
@@ -159,8 +161,8 @@ impl Machine {
         self.out.note(format!("lock acquired as {} (waited {waited})", held.holder));
         if now >= self.settings.times.term_at(self.deadline) {
             let message = "too little validity was left when the lock was acquired".into();
-            let refusal = Refusal { kind: RefusalKind::Unavailable, message };
-            self.release(Verdict::Refused(refusal), None, now);
+            let not_acquired = NotAcquired { kind: NotAcquiredKind::Unavailable, message };
+            self.release(Verdict::NotAcquired(not_acquired), None, now);
         } else {
             self.phase = Phase::Starting;
             self.out.act(Action::Spawn(held));
@@ -171,7 +173,7 @@ impl Machine {
         let is_over = match event {
             Event::Signal(other) => ends(*other),
             Event::Keeper(message) => {
-                matches!(message, FromKeeper::Refused(_) | FromKeeper::Released { .. })
+                matches!(message, FromKeeper::NotAcquired(_) | FromKeeper::Released { .. })
             }
             _ => false,
         };
@@ -182,7 +184,7 @@ impl Machine {
 
     fn while_starting(&mut self, event: Event, now: Instant) {
         match event {
-            // It arrived together with the grant.
+            // The signal arrived together with the grant.
             Event::Signal(signal) if ends(signal) => {
                 self.out.withdraw_spawn();
                 self.cancel(signal, now);
@@ -232,7 +234,7 @@ impl Machine {
             }
             (_, FromKeeper::Released { warning, kept }) => {
                 self.out.record.kept = kept;
-                // After a loss, the loss is what matters.
+                // After a loss, only the loss is reported.
                 let warning = warning.filter(|_| !self.is_lost());
                 self.out.actions.extend(warning.map(Action::Warn));
                 match kept {
@@ -276,7 +278,7 @@ impl Machine {
 
     /// Withdraws the request because of a signal.
     fn cancel(&mut self, signal: Signal, now: Instant) {
-        self.out.act(Action::Tell(ToKeeper::Cancel));
+        self.out.act(Action::Send(ToKeeper::Cancel));
         self.phase = Phase::Canceling { signal, until: now + CANCEL_LIMIT };
     }
 
@@ -285,7 +287,7 @@ impl Machine {
         if self.keeper_gone {
             self.finish();
         } else {
-            self.out.act(Action::Tell(ToKeeper::Ended { keep }));
+            self.out.act(Action::Send(ToKeeper::Ended { keep }));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The processes of the machine, as `/proc` has them.
+//! The processes of the machine, according to `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +10,7 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) state: char,
-    /// In clock ticks after the boot: together with the pid, it identifies a process.
+    /// The start in clock ticks since the boot. Together with the pid, it identifies a process.
     pub(crate) started: u64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn descendants(all: &[Process], root: i32, is_foreign: impl Fn(&Proce
     }
     let (mut found, mut parents) = (Vec::new(), vec![root]);
     while let Some(parent) = parents.pop() {
-        // Removed, so that pids that were reused between two reads cannot form a circle.
+        // The entry is removed, so that pids that were reused between two reads cannot form a cycle.
         for child in children.remove(&parent).unwrap_or_default() {
             if !is_foreign(child) {
                 found.push(*child);
@@ -88,7 +88,9 @@ pub(crate) fn descendants(all: &[Process], root: i32, is_foreign: impl Fn(&Proce
     found
 }
 
-/// Returns whether the environment with which a process was started has `value` among the words of `name`.
+/// Returns whether the variable `name` of a process has `value` among its words.
+///
+/// The environment is the one with which the process was started.
 pub(crate) fn environment_has(pid: i32, name: &str, value: &str) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     let prefix = format!("{name}=");
@@ -119,7 +121,7 @@ mod tests {
             descendants(&all, 2, |process| process.pid == 5).into_iter().map(|process| process.pid).collect();
         found.sort_unstable();
         assert_eq!([3, 4], *found);
-        assert_eq!(2, descendants(&all, 8, |_| false).len(), "a circle ends");
+        assert_eq!(2, descendants(&all, 8, |_| false).len(), "a cycle ends");
     }
 
     #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use super::machine::Record;
 use super::verdict::{Ended, Exit, Verdict};
 
 /// The fields of the file. The times `*_at` and `valid_until` are seconds on the boot clock, which all processes of a
-/// machine share and nobody can set.
+/// machine share and which cannot be set.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     outcome: &'static str,
@@ -27,7 +27,9 @@ pub(crate) struct Report {
     loss: Option<String>,
     waited_seconds: Option<f64>,
     kept_seconds: Option<f64>,
-    /// The zero of the boot clock in seconds since 1970, to compare the times below with those of other machines.
+    /// The zero of the boot clock in seconds since 1970.
+    ///
+    /// Add it to the times below to compare them with those of other machines.
     boot_time: Option<f64>,
     granted_at: Option<f64>,
     started_at: Option<f64>,
@@ -35,7 +37,7 @@ pub(crate) struct Report {
     kill_sent_at: Option<f64>,
     ended_at: Option<f64>,
     tree_ended_at: Option<f64>,
-    /// The end of the last validity that was known.
+    /// The last known end of the validity.
     valid_until: Option<f64>,
 }
 

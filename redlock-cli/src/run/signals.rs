@@ -62,9 +62,9 @@ pub(crate) fn block(signals: &SigSet) -> io::Result<()> {
     Ok(signals.thread_set_mask()?)
 }
 
-/// Ignores signals that ask a program to end, by handling them with nothing.
+/// Installs empty handlers for signals that request the end of a program.
 ///
-/// They are not ignored in the sense of the system, so a child does not inherit it.
+/// The signals are not set to be ignored, because a child would inherit that.
 pub(crate) fn shrug_off() -> io::Result<()> {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -82,7 +82,7 @@ fn bit(signal: Signal) -> u64 {
     1 << (signal.as_raw() - 1)
 }
 
-/// Returns the signals that are ignored, as bits. Elsewhere than on Linux this is unknown, so none.
+/// Returns the ignored signals as bits. They are unknown on systems other than Linux, so none is returned.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

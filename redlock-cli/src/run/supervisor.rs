@@ -53,12 +53,12 @@ pub(crate) struct Outcome {
 pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
     let fail = |error: io::Error| Failure::internal("cannot start", error);
     let signals = Signals::new().map_err(fail)?;
-    // Before the keeper is born.
-    let mut born_with = procfs::children();
+    // This precedes the start of the keeper.
+    let mut initial_children = procfs::children();
     adopt_orphans();
     let board = Board::new().map_err(fail)?;
     let (socket, other) = UnixStream::pair().map_err(fail)?;
-    born_with.push(start_keeper(other, &board).map_err(fail)?);
+    initial_children.push(start_keeper(other, &board).map_err(fail)?);
     socket.set_nonblocking(true).map_err(fail)?;
     let Plan { task, settings, command, holders, pass_credentials, conflict_code } = plan;
     let own_group = settings.own_group;
@@ -73,7 +73,7 @@ pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
         machine: Machine::new(settings),
         signals,
         board,
-        born_with,
+        initial_children,
         command,
         own_group,
         holders,
@@ -83,7 +83,7 @@ pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
         warned: false,
         say,
     };
-    supervisor.tell(&ToKeeper::Task(Box::new(task)));
+    supervisor.send(&ToKeeper::Task(Box::new(task)));
     let verdict = supervisor.run();
     let exit = verdict.exit(conflict_code);
     let Supervisor { machine, board, ended, .. } = supervisor;
@@ -94,7 +94,7 @@ pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
 /// Becomes the parent of processes whose own parent has ended.
 fn adopt_orphans() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    // Without it, processes that fork twice are not found.
+    // Otherwise, processes that fork twice would not be found.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
@@ -104,7 +104,7 @@ fn start_keeper(socket: UnixStream, board: &Board) -> io::Result<i32> {
     for name in SECRET_VARIABLES {
         keeper.env_remove(name);
     }
-    // Nested keepers are not among the processes that a keeper outside of them kills.
+    // Thus a keeper does not kill the keepers of nested runs.
     keeper.env_remove(HOLDERS);
     let child = keeper.spawn()?;
     Ok(i32::try_from(child.id()).unwrap_or(i32::MAX))
@@ -126,7 +126,7 @@ struct Supervisor<'a> {
     unsent: Vec<u8>,
     received: Lines,
     board: Board,
-    born_with: Vec<i32>,
+    initial_children: Vec<i32>,
     command: Vec<OsString>,
     own_group: bool,
     kind: Kind,
@@ -168,7 +168,7 @@ impl Supervisor<'_> {
     }
 
     fn read_keeper(&mut self) {
-        self.send();
+        self.flush();
         let mut bytes = [0; 4096];
         while let Some(keeper) = &mut self.keeper {
             match keeper.read(&mut bytes) {
@@ -201,7 +201,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Looks at the command without removing it: its number stays in use until this process ends.
+    /// Checks the command without reaping it: its pid stays in use until this process ends.
     fn look_at_command(&mut self) {
         let Some((pid, _)) = self.child else { return };
         if self.ended.is_none() {
@@ -211,7 +211,8 @@ impl Supervisor<'_> {
                 let signal = status.terminating_signal().unwrap_or(Signal::KILL.as_raw());
                 let ended = code.map_or(Ended::Killed(signal), Ended::Exited);
                 self.ended = Some(ended);
-                // A keeper that kills says so before. Its message may have come after the last look at the socket.
+                // A keeper that kills sends a message first. The message may have arrived after the last read of the
+                // socket.
                 self.read_keeper();
                 self.handle(Event::Ended(ended));
             } else if let Ok(Some(_)) =
@@ -241,7 +242,7 @@ impl Supervisor<'_> {
                     self.cannot_signal(pid, error);
                 }
             }
-            Action::Tell(message) => self.tell(&message),
+            Action::Send(message) => self.send(&message),
             Action::StopSelf => {
                 let _ = signal_hook::low_level::emulate_default_handler(Signal::TSTP.as_raw());
             }
@@ -256,8 +257,8 @@ impl Supervisor<'_> {
         let event = match self.spawn(held) {
             Ok(pid) => {
                 let own_group = self.own_group;
-                self.child = Some((pid, Tree::new(pid, own_group, self.born_with.clone())));
-                self.tell(&ToKeeper::Started { pid: pid.as_raw_nonzero().get(), own_group });
+                self.child = Some((pid, Tree::new(pid, own_group, self.initial_children.clone())));
+                self.send(&ToKeeper::Started { pid: pid.as_raw_nonzero().get(), own_group });
                 Event::Started
             }
             Err(error) => Event::NotStarted(Verdict::NotExecuted(
@@ -292,29 +293,29 @@ impl Supervisor<'_> {
         }
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        pid.ok_or_else(|| io::Error::other("a process number out of range"))
+        pid.ok_or_else(|| io::Error::other("the process id is out of range"))
     }
 
-    /// Says once that a process cannot be signaled. It is usually one of another user.
+    /// Warns once that a process cannot be signaled. Usually the process belongs to another user.
     fn cannot_signal(&mut self, pid: i32, error: Errno) {
         if error != Errno::SRCH && !std::mem::replace(&mut self.warned, true) {
             self.say.warn(&format!("cannot signal process {pid}: {error}; the lock may end before it does"));
         }
     }
 
-    fn tell(&mut self, message: &ToKeeper) {
+    fn send(&mut self, message: &ToKeeper) {
         self.unsent.extend(wire::line(message));
-        self.send();
+        self.flush();
     }
 
-    /// Sends as much as the keeper takes, and never waits for it.
-    fn send(&mut self) {
+    /// Writes as much as the socket accepts, and never waits.
+    fn flush(&mut self) {
         while let Some(keeper) = self.keeper.as_mut().filter(|_| !self.unsent.is_empty()) {
             match keeper.write(&self.unsent) {
                 Ok(count) => drop(self.unsent.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // It has ended; reading will notice.
+                // The keeper has ended, which the next read detects.
                 Err(_) => self.unsent.clear(),
             }
         }
@@ -329,7 +330,7 @@ impl Supervisor<'_> {
             let out = if self.unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             fds.push(PollFd::from_borrowed_fd(keeper.as_fd(), PollFlags::IN | out));
         }
-        // An interruption is a signal, and any other failure leads to another look at everything.
+        // An interruption is a signal. After any other failure, all sources are checked again.
         let _ = poll(&mut fds, timeout.as_ref());
     }
 }

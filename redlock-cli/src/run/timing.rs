@@ -136,7 +136,7 @@ mod tests {
 
     /// An accepted TTL with its grace period.
     fn accepted() -> impl Strategy<Value = (Duration, Times)> {
-        (1_000_u64..2_000_000, 0.0_f64..0.4).prop_filter_map("refused", |(ttl, share)| {
+        (1_000_u64..2_000_000, 0.0_f64..0.4).prop_filter_map("rejected", |(ttl, share)| {
             let ttl = ms(ttl);
             Times::new(ttl, Some(ttl.mul_f64(share))).ok().map(|times| (ttl, times))
         })

@@ -8,26 +8,28 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 
 use super::procfs::{self, Process};
 
-/// The name of keepers, also those of nested runs: they end by themselves, and release their locks before.
+/// The process name of keepers, including those of nested runs.
+///
+/// Keepers end by themselves, after they have released their locks.
 pub(crate) const KEEPER_NAME: &str = "redlock-keeper";
 
-/// The command's processes, as the supervisor sees them.
+/// The processes of the command, for the supervisor.
 pub(crate) struct Tree {
     /// The supervisor.
     root: i32,
     command: Pid,
     own_group: bool,
-    /// The children that the supervisor had before, as a process that was started by `exec` has.
-    born_with: Vec<i32>,
+    /// The children that the supervisor had at its start, which a process after `exec` may have.
+    initial_children: Vec<i32>,
 }
 
 impl Tree {
-    pub(crate) fn new(command: Pid, own_group: bool, born_with: Vec<i32>) -> Self {
+    pub(crate) fn new(command: Pid, own_group: bool, initial_children: Vec<i32>) -> Self {
         let root = rustix::process::getpid().as_raw_nonzero().get();
-        Self { root, command, own_group, born_with }
+        Self { root, command, own_group, initial_children }
     }
 
-    /// Passes a signal on: to the group if it is the command's own, otherwise to the command.
+    /// Forwards a signal to the command's group, or only to the command if it has no separate group.
     ///
     /// The command has not been reaped, so the number is not that of another process.
     pub(crate) fn forward(&self, signal: Signal) -> Result<(), Errno> {
@@ -64,7 +66,7 @@ impl Tree {
 
     /// Returns whether no child is alive. Then no descendant is either, because orphans become children.
     ///
-    /// It looks at the children only, and not at all processes of the machine.
+    /// It checks only the children, not all processes of the machine.
     fn has_ended(&self) -> bool {
         loop {
             let children = procfs::children();
@@ -82,7 +84,7 @@ impl Tree {
     /// Removes adopted processes that have ended. The command stays until this process ends.
     pub(crate) fn reap(&self) {
         let command = self.command.as_raw_nonzero().get();
-        let adopted = |pid: &i32| *pid != command && !self.born_with.contains(pid);
+        let adopted = |pid: &i32| *pid != command && !self.initial_children.contains(pid);
         for pid in procfs::children().into_iter().filter(adopted) {
             if let Some(pid) = Pid::from_raw(pid) {
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
@@ -97,11 +99,11 @@ impl Tree {
     }
 
     fn is_foreign(&self, process: &Process) -> bool {
-        self.born_with.contains(&process.pid) || is_keeper(process.pid)
+        self.initial_children.contains(&process.pid) || is_keeper(process.pid)
     }
 }
 
-/// The supervisor, as its keeper knows it.
+/// The supervisor, for its keeper.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Supervisor {
     pub(crate) pid: i32,
@@ -165,7 +167,7 @@ mod tests {
 
     /// A keeper whose supervisor has ended has the first process of the system as its parent.
     #[test]
-    fn processes_of_another_parent_are_never_meant() {
+    fn processes_of_another_parent_are_never_signaled() {
         let own = rustix::process::getppid().unwrap().as_raw_nonzero().get();
         for other in [1, own + 1, i32::MAX] {
             if other != own {

@@ -1,9 +1,9 @@
-//! How a run ended, and the exit code for it.
+//! The end of a run, and its exit code.
 
 use crate::exit::Code;
-use crate::request::{Refusal, RefusalKind};
+use crate::request::{NotAcquired, NotAcquiredKind};
 
-/// How the command itself ended.
+/// The end of the command itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Exited(u8),
@@ -16,7 +16,7 @@ impl Ended {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The command ended by itself.
@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
     /// A signal ended the wait for the lock.
     Canceled(rustix::process::Signal),
     /// The lock was not acquired.
-    Refused(Refusal),
+    NotAcquired(NotAcquired),
     /// The lock was lost, and the command was stopped.
     Lost(String),
     /// The command ended after the first signal of `--max-runtime`.
@@ -35,7 +35,7 @@ pub(crate) enum Verdict {
     Internal(String),
 }
 
-/// How this process ends.
+/// The end of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Code(u8),
@@ -48,12 +48,12 @@ impl Verdict {
             Self::Command(Ended::Exited(code)) => return Exit::Code(*code),
             Self::Command(Ended::Killed(signal)) => return Exit::Signal(*signal),
             Self::Canceled(signal) => return Exit::Signal(signal.as_raw()),
-            Self::Refused(refusal) => match refusal.kind {
-                RefusalKind::Conflict => return Exit::Code(conflict_code),
-                RefusalKind::Unavailable => Code::Unavailable,
-                RefusalKind::Config => Code::Config,
-                RefusalKind::Nested | RefusalKind::Usage => Code::Usage,
-                RefusalKind::Canceled => Code::Internal,
+            Self::NotAcquired(not_acquired) => match not_acquired.kind {
+                NotAcquiredKind::Conflict => return Exit::Code(conflict_code),
+                NotAcquiredKind::Unavailable => Code::Unavailable,
+                NotAcquiredKind::Config => Code::Config,
+                NotAcquiredKind::Nested | NotAcquiredKind::Usage => Code::Usage,
+                NotAcquiredKind::Canceled => Code::Internal,
             },
             Self::Lost(_) => Code::Lost,
             Self::MaxRuntime => Code::TimedOut,
@@ -69,13 +69,13 @@ impl Verdict {
             Self::Command(Ended::Exited(_)) => "exited",
             Self::Command(Ended::Killed(_)) => "signaled",
             Self::Canceled(_) => "canceled",
-            Self::Refused(refusal) => match refusal.kind {
-                RefusalKind::Conflict => "conflict",
-                RefusalKind::Unavailable => "unavailable",
-                RefusalKind::Config => "misconfigured",
-                RefusalKind::Nested => "nested",
-                RefusalKind::Usage => "usage",
-                RefusalKind::Canceled => "canceled",
+            Self::NotAcquired(not_acquired) => match not_acquired.kind {
+                NotAcquiredKind::Conflict => "conflict",
+                NotAcquiredKind::Unavailable => "unavailable",
+                NotAcquiredKind::Config => "misconfigured",
+                NotAcquiredKind::Nested => "nested",
+                NotAcquiredKind::Usage => "usage",
+                NotAcquiredKind::Canceled => "canceled",
             },
             Self::Lost(_) => "lost",
             Self::MaxRuntime => "max-runtime",
@@ -89,11 +89,11 @@ impl Verdict {
         if let Self::Lost(reason) = self { Some(reason) } else { None }
     }
 
-    /// Returns the line for people, unless the command ended by itself.
+    /// Returns the message for stderr, unless the command ended by itself.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Self::Command(_) | Self::Canceled(_) => None,
-            Self::Refused(refusal) => Some(refusal.message.clone()),
+            Self::NotAcquired(not_acquired) => Some(not_acquired.message.clone()),
             Self::Lost(reason) => Some(format!("lock lost, command stopped: {reason}")),
             Self::MaxRuntime => Some("command ended after --max-runtime".into()),
             Self::NotExecuted(_, message) | Self::Internal(message) => Some(message.clone()),
@@ -109,15 +109,15 @@ mod tests {
 
     #[test]
     fn every_outcome_has_its_code() {
-        let refused = |kind| Verdict::Refused(Refusal { kind, message: String::new() });
+        let not_acquired = |kind| Verdict::NotAcquired(NotAcquired { kind, message: String::new() });
         for (verdict, expected) in [
             (Verdict::Command(Ended::Exited(3)), Exit::Code(3)),
             (Verdict::Command(Ended::Killed(9)), Exit::Signal(9)),
             (Verdict::Canceled(Signal::INT), Exit::Signal(2)),
-            (refused(RefusalKind::Conflict), Exit::Code(7)),
-            (refused(RefusalKind::Unavailable), Exit::Code(69)),
-            (refused(RefusalKind::Config), Exit::Code(78)),
-            (refused(RefusalKind::Nested), Exit::Code(64)),
+            (not_acquired(NotAcquiredKind::Conflict), Exit::Code(7)),
+            (not_acquired(NotAcquiredKind::Unavailable), Exit::Code(69)),
+            (not_acquired(NotAcquiredKind::Config), Exit::Code(78)),
+            (not_acquired(NotAcquiredKind::Nested), Exit::Code(64)),
             (Verdict::Lost(String::new()), Exit::Code(79)),
             (Verdict::MaxRuntime, Exit::Code(124)),
             (Verdict::NotExecuted(Code::NotFound, String::new()), Exit::Code(127)),

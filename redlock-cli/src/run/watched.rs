@@ -1,4 +1,4 @@
-//! A process that somebody else has started.
+//! A process that another program has started.
 
 use rustix::process::{Pid, Signal};
 

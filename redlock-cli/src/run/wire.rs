@@ -8,10 +8,10 @@ use std::time::Duration;
 use redlock_redis_rs::runtime::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Kind, Refusal, Slot};
+use crate::request::{Kind, NotAcquired, Slot};
 use crate::settings::Servers;
 
-/// The lock that the keeper acquires, and its servers. Secrets travel here, never in arguments.
+/// The lock that the keeper acquires, and its servers. Secrets are sent here, never in arguments.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The process of the supervisor.
@@ -28,20 +28,20 @@ pub(crate) struct Task {
     pub(crate) ancestors: Vec<String>,
     /// The names for which some of them have read locks.
     pub(crate) read_by_ancestors: Vec<Vec<u8>>,
-    /// How long the command may go on after another client holds the lock.
+    /// The time for which the command may continue after the keys were deleted.
     pub(crate) stolen_grace: Duration,
     pub(crate) grace: Option<Duration>,
     pub(crate) debug: bool,
 }
 
-/// How long to wait while another client holds the lock.
+/// The wait while another client holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Wait {
     /// A single attempt.
     No,
-    /// At most this long.
+    /// A wait of at most this time.
     For(Duration),
-    /// Without a limit.
+    /// A wait without a limit.
     Forever,
 }
 
@@ -52,14 +52,14 @@ pub(crate) enum ToKeeper {
     Task(Box<Task>),
     /// The command has started.
     Started {
-        /// Its process.
+        /// The pid of the command.
         pid: i32,
         /// `true` if the process leads its own group.
         own_group: bool,
     },
     /// The command and its descendants have ended.
     Ended {
-        /// How long the lock is to be kept from now on.
+        /// The time for which to keep the lock from now on.
         keep: Option<Duration>,
     },
     /// The request is withdrawn.
@@ -71,13 +71,13 @@ pub(crate) enum ToKeeper {
 pub(crate) enum FromKeeper {
     /// Another client holds the lock.
     Waiting {
-        /// The holder, as people know it.
+        /// The message with the holder, for stderr.
         message: String,
     },
     /// The lock is held, until the deadline on the board.
     Held(Held),
     /// The lock was not acquired.
-    Refused(Refusal),
+    NotAcquired(NotAcquired),
     /// The lock is lost, or about to be.
     Lost(Lost),
     /// The lock was released, kept for the rest of a period, or neither.
@@ -106,7 +106,7 @@ pub(crate) struct Held {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lost {
     pub(crate) reason: String,
-    /// `true` if the keys are gone, so that the lock excludes nobody any more.
+    /// `true` if the keys are gone, so that the lock no longer excludes other clients.
     pub(crate) revoked: bool,
     /// `true` if the keeper sends `SIGKILL` right after this message.
     pub(crate) killing: bool,
@@ -135,7 +135,7 @@ pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// Splits what arrives into messages.
+/// Splits received bytes into messages.
 #[derive(Default)]
 pub(crate) struct Lines(Vec<u8>);
 

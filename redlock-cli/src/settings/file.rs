@@ -27,7 +27,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Reads the named file, or else the first of the usual ones that exists.
+    /// Reads the named file, or else the first default file that exists.
     pub(super) fn find(named: Option<&Path>, warnings: &mut Vec<String>) -> Result<Self, Failure> {
         let named = named.map(Path::to_owned).or(env::var_os("REDLOCK_CONFIG").map(Into::into));
         if let Some(path) = named {
@@ -46,7 +46,7 @@ impl File {
     }
 
     fn parse(text: &str, path: &Path, warnings: &mut Vec<String>) -> Result<Self, Failure> {
-        // The message only: the error's own text repeats the line, which may be a password.
+        // Only the message is used, because the text of the error repeats the line, which may be a password.
         let file: Self = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             cannot_read(path, &format!("line {line}: {}", harmless(error.message())))

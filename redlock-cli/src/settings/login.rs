@@ -18,7 +18,9 @@ pub(super) struct Login {
     pub(super) password: Option<String>,
 }
 
-/// Finds the password: from a file that is named, the environment, a credential of systemd, or the configuration file.
+/// Finds the password.
+///
+/// The sources are a named file, the environment, a credential of systemd, and the configuration file.
 pub(super) fn password(
     args: &Shared,
     environment: &Environment,
@@ -76,7 +78,7 @@ fn checked(url: &str) -> Result<String, Error> {
     Address::parse(url).map(|_| url.to_owned())
 }
 
-/// Percent-encodes everything but letters and digits.
+/// Percent-encodes all bytes except letters and digits.
 fn encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),

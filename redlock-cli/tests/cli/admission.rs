@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::{Cluster, output, text};
 
-/// Longer than any test: a quarantine ends only by `vouch`.
+/// The TTL is longer than any test, so a quarantine ends only by `vouch`.
 const LONGEST: [&str; 2] = ["--longest-ttl", "1h"];
 
 fn redlock(cluster: &Cluster, args: &[&str]) -> Output {

@@ -49,7 +49,7 @@ fn a_held_lock_is_a_conflict() {
     }
     assert!(
         cluster.run("verbose", &["-v", "-n", "-E", "0"], "true").end().stderr.contains("web-1#"),
-        "-v tells why"
+        "-v prints the reason"
     );
     let waiter = cluster.run("waiter", &["-w", "50"], "exit 4");
     fs::write(cluster.path("go"), "").unwrap();
@@ -58,7 +58,7 @@ fn a_held_lock_is_a_conflict() {
 }
 
 #[test]
-fn what_cannot_be_executed_is_known_before_any_server_is_asked() {
+fn commands_that_cannot_be_executed_fail_before_any_request() {
     let cluster = Cluster::new();
     cluster.pause_all();
     fs::write(cluster.path("plain"), "x").unwrap();
@@ -230,7 +230,7 @@ fn the_time_of_an_outage_is_that_of_all_requests() {
 }
 
 #[test]
-fn verbose_runs_say_what_happens() {
+fn verbose_runs_print_each_step() {
     let cluster = Cluster::new();
     let found = text(&output(&mut cluster.redlock(["run", "-v", "job", "true"])).stderr);
     assert!(found.contains("lock acquired as ") && found.contains("lock released"), "{found}");
@@ -245,14 +245,15 @@ fn max_runtime_is_124() {
     assert_eq!((Some(124), Some(15)), (end.code(), end.report["command_signal"].as_i64()), "{end:?}");
 }
 
-/// The processes of a user are limited: first there is no room for the keeper, then none for the command.
+/// The limit on the processes of a user leaves no room for the keeper, and then none for the command.
 #[test]
 fn a_fork_that_fails_is_70_and_leaves_no_lock() {
     let cluster = Cluster::new();
     let binary = cluster.for_all_users();
     for limit in [1, 2] {
         let run = format!("ulimit -u {limit}; exec {binary} run job echo started");
-        // root has no limit. Without the right to become another user, a new namespace has a count of its own.
+        // The limit does not apply to root. If the test may not become another user, a new namespace has a separate
+        // count.
         let script = format!(
             "as='setpriv --reuid 54321'; $as true || as='unshare --user --map-root-user'; exec $as bash -c '{run}'"
         );

@@ -47,7 +47,7 @@ fn distant_servers_grant_at_the_first_attempt() {
 }
 
 #[test]
-fn a_minority_without_an_address_is_not_seen() {
+fn a_minority_without_an_address_has_no_effect() {
     let cluster = Cluster::new();
     let [first, second, _] = &cluster.servers[..] else { panic!("three servers") };
     let nodes = format!("{},{},redis://no-such-host.invalid", first.url(), second.url());
@@ -55,7 +55,7 @@ fn a_minority_without_an_address_is_not_seen() {
     assert_eq!((Some(0), ""), (found.status.code(), &*text(&found.stderr)), "{found:?}");
 }
 
-/// Creates a private authority, and a certificate for this machine that servers and clients use.
+/// Creates a private CA, and a certificate for this machine that servers and clients use.
 fn certificates(cluster: &Cluster) {
     let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
     let leaf = "-subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE";

@@ -1,4 +1,4 @@
-//! Servers, runs of the command, and what can be seen of them from outside.
+//! Servers, runs of the command, and checks of both from outside.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -65,12 +65,12 @@ impl Cluster {
         command.current_dir(self.folder.path()).stdin(Stdio::null());
     }
 
-    /// `redlock run` of a script in a group of its own, with a report in the file `NAME.json`.
+    /// `redlock run` of a script in a separate process group, with a report in the file `NAME.json`.
     pub(crate) fn run(&self, name: &str, options: &[&str], script: &str) -> Run<'_> {
         let report = format!("{name}.json");
         let before = ["run", "--group", "own", "--report", &report];
         let mut command = self.redlock([&before, options, &["job", "bash", "-c", script]].concat());
-        // A file, because processes that are left would keep a pipe open.
+        // A file is used, because leftover processes would keep a pipe open.
         let stderr = fs::File::create(self.path(&format!("{name}.err"))).unwrap();
         command.stdout(Stdio::null()).stderr(stderr);
         Run { cluster: self, name: name.to_owned(), child: command.spawn().unwrap() }
@@ -198,7 +198,7 @@ impl End {
 /// Runs a command to its end, within a time limit.
 pub(crate) fn output(command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Read in threads, so that a full pipe stops nothing.
+    // Threads read the output, so that a full pipe blocks no process.
     let read = |mut pipe: Box<dyn std::io::Read + Send>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -216,7 +216,7 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     eventually("the end of a process", || child.try_wait().unwrap())
 }
 
-/// Waits until something is the case.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -224,7 +224,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < PATIENCE, "timed out: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -92,7 +92,7 @@ fn a_waiter_takes_over_from_a_dead_machine() {
     cluster.lines("running");
     let second = cluster.run("second", &["-w", "50", "--ttl", "2"], "echo > second");
     let keeper = first.keeper();
-    // A machine that dies takes both processes along.
+    // The death of a machine ends both processes.
     for pid in [keeper, first.pid()] {
         crate::common::send(pid, Signal::STOP);
     }
@@ -140,7 +140,7 @@ fn a_lock_is_kept_by_a_quorum_and_its_failure_is_a_warning() {
     }
 }
 
-/// A library that adds the number in a file to the time of day, for all programs that are started with it.
+/// A preloaded library that adds the number in a file to the time of day of a program.
 const STEP: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

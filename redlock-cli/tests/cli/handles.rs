@@ -1,4 +1,4 @@
-//! The commands besides `run`.
+//! The commands other than `run`.
 
 use std::fs;
 use std::io::Write;
@@ -83,7 +83,7 @@ fn hold_lasts_until_stdin_ends() {
 fn hold_stops_the_process_when_the_lock_is_lost() {
     let cluster = Cluster::new();
     let mut process =
-        cluster.shell("trap 'echo > asked; exit 0' TERM; while :; do sleep 0.01; done").spawn().unwrap();
+        cluster.shell("trap 'echo > stopping; exit 0' TERM; while :; do sleep 0.01; done").spawn().unwrap();
     let pid = process.id().to_string();
     let mut holder = cluster.redlock(["hold", "job", "--ttl", "2", "--pid", &pid]);
     let mut holder =
@@ -91,7 +91,7 @@ fn hold_stops_the_process_when_the_lock_is_lost() {
     cluster.lines("out");
     cluster.pause_all();
     assert_eq!(Some(0), wait(&mut process).code());
-    cluster.lines("asked");
+    cluster.lines("stopping");
     assert_eq!(Some(79), wait(&mut holder).code());
     cluster.resume_all();
 }
@@ -110,7 +110,7 @@ fn hold_ends_with_the_process() {
 }
 
 #[test]
-fn health_and_doctor_name_what_is_wrong() {
+fn health_and_doctor_name_the_problems() {
     let durable = || RedisServer::builder().persistent(true).start();
     let evicting = RedisServer::builder()
         .arg("--maxmemory")

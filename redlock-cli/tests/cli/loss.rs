@@ -44,7 +44,7 @@ fn all_nodes_hang() {
 }
 
 #[test]
-fn a_hung_minority_is_not_seen() {
+fn a_hung_minority_has_no_effect() {
     let cluster = Cluster::new();
     let run = cluster.run("run", &["--ttl", "2"], "echo > running; sleep 3");
     cluster.lines("running");
@@ -55,7 +55,7 @@ fn a_hung_minority_is_not_seen() {
 }
 
 #[test]
-fn a_majority_that_comes_back_in_time_is_not_seen() {
+fn a_majority_that_recovers_in_time_has_no_effect() {
     let cluster = Cluster::new();
     let run = cluster.run("run", &["--ttl", "6"], "echo > running; sleep 7");
     cluster.lines("running");
@@ -67,9 +67,9 @@ fn a_majority_that_comes_back_in_time_is_not_seen() {
 }
 
 #[test]
-fn deleted_keys_exclude_nobody_so_there_is_no_grace() {
+fn deleted_keys_no_longer_exclude_others_so_there_is_no_grace() {
     let cluster = Cluster::new();
-    let script = "trap 'echo > asked; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
+    let script = "trap 'echo > stopping; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
     let run = cluster.run("run", &["--ttl", "2"], script);
     cluster.lines("running");
     for server in &cluster.servers {
@@ -77,49 +77,49 @@ fn deleted_keys_exclude_nobody_so_there_is_no_grace() {
     }
     let end = run.end();
     assert_eq!(Some(79), end.code(), "{end:?}");
-    assert!(!cluster.path("asked").exists(), "SIGTERM was sent");
+    assert!(!cluster.path("stopping").exists(), "SIGTERM was sent");
     assert_eq!(Some(9), end.report["command_signal"].as_i64().map(|signal| i32::try_from(signal).unwrap()));
 }
 
 #[test]
 fn stolen_grace_allows_an_overlap() {
     let cluster = Cluster::new();
-    let script = "trap 'echo > asked; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
+    let script = "trap 'echo > stopping; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
     let run = cluster.run("run", &["--ttl", "2", "--stolen-grace", "30"], script);
     cluster.lines("running");
     for server in &cluster.servers {
         server.command(&["FLUSHALL"]);
     }
     assert_eq!(Some(79), run.end().code());
-    cluster.lines("asked");
+    cluster.lines("stopping");
 }
 
 #[test]
-fn a_command_that_obeys_and_returns_success_was_stopped_all_the_same() {
+fn a_stopped_command_that_returns_success_counts_as_stopped() {
     let cluster = Cluster::new();
-    let script = "trap 'echo > asked; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
+    let script = "trap 'echo > stopping; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
     let run = cluster.run("run", &["--ttl", "2"], script);
     cluster.lines("running");
     cluster.pause_all();
     let end = run.end();
     assert_eq!((Some(79), Some(0)), (end.code(), end.report["command_code"].as_i64()), "{end:?}");
-    cluster.lines("asked");
+    cluster.lines("stopping");
     cluster.resume_all();
 }
 
 #[test]
 fn a_renewal_after_the_first_signal_does_not_save_the_command() {
     let cluster = Cluster::new();
-    let script = "trap 'echo > asked' TERM; echo $$ > running; while :; do sleep 0.01; done";
+    let script = "trap 'echo > stopping' TERM; echo $$ > running; while :; do sleep 0.01; done";
     let run = cluster.run("run", &["--ttl", "8"], script);
     let pid = cluster.number("running");
     cluster.pause_all();
-    cluster.lines("asked");
+    cluster.lines("stopping");
     cluster.resume_all();
     let end = run.end();
     assert_eq!(Some(79), end.code(), "{end:?}");
     assert!(!is_alive(pid));
-    // The lock is released, and not left to its TTL: another run gets it while the TTL would still last.
+    // The lock is released, not left to its TTL: another run acquires it before the TTL would have passed.
     eventually("the release", || (cluster.keys() == 0).then_some(()));
 }
 

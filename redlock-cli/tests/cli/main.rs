@@ -1,4 +1,4 @@
-//! The command on real servers. No test asserts a duration: what must come first is compared by timestamps of one clock.
+//! The command on real servers. No test asserts a duration: tests compare timestamps of one clock to check an order.
 
 #![cfg(target_os = "linux")]
 // A test fails by a panic, in helpers too.

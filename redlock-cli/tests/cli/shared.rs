@@ -45,9 +45,9 @@ fn readers_run_beside_each_other_and_a_plain_run_waits_for_them() {
     cluster.lines("one");
     let second = cluster.run("second", &["-s"], &until("two", "end-two"));
     cluster.lines("two");
-    let refused = cluster.run("refused", &["-n"], "echo > never").end();
-    assert_eq!((Some(75), Some("conflict")), (refused.code(), refused.report["outcome"].as_str()));
-    assert!(refused.stderr.contains("locked by readers"), "{refused:?}");
+    let denied = cluster.run("denied", &["-n"], "echo > never").end();
+    assert_eq!((Some(75), Some("conflict")), (denied.code(), denied.report["outcome"].as_str()));
+    assert!(denied.stderr.contains("locked by readers"), "{denied:?}");
     assert!(!cluster.path("never").exists());
 
     let waiter = cluster.run("waiter", &["-v", "-w", "50"], "exit 4");
@@ -71,7 +71,7 @@ fn a_reader_waits_for_a_plain_run_and_for_a_writer() {
         let holder = cluster.run("holder", options, &until("held", "end"));
         cluster.lines("held");
         for (options, code) in [(&["-n"][..], 75), (&["-w", "0.2"], 75), (&["-n", "-E", "9"], 9)] {
-            let end = cluster.run("refused", &[&["--shared"], options].concat(), "echo > never").end();
+            let end = cluster.run("denied", &[&["--shared"], options].concat(), "echo > never").end();
             assert_eq!((Some(code), Some("conflict")), (end.code(), end.report["outcome"].as_str()));
             assert!(end.stderr.contains("web-1#"), "{end:?}");
         }
@@ -86,14 +86,14 @@ fn a_reader_waits_for_a_plain_run_and_for_a_writer() {
 }
 
 #[test]
-fn a_waiting_writer_goes_before_new_readers() {
+fn a_waiting_writer_has_precedence_over_new_readers() {
     let cluster = Cluster::new();
     let reader = cluster.run("reader", &["--shared"], &until("read", "end-reader"));
     cluster.lines("read");
     let writer = cluster.run("writer", &["--writer", "--fenced"], &until("written", "end-writer"));
     gate_is_locked(&cluster);
-    let refused = cluster.run("refused", &["--shared", "-n"], "true").end();
-    assert_eq!(Some(75), refused.code(), "beside a reader, but behind a writer: {refused:?}");
+    let denied = cluster.run("denied", &["--shared", "-n"], "true").end();
+    assert_eq!(Some(75), denied.code(), "beside a reader, but behind a writer: {denied:?}");
     assert_eq!(Some(75), code(&mut cluster.redlock(["wait", "--shared", "-w", "0.1", "job"])));
 
     let next = cluster.run("next", &["--shared", "-v"], "true");
@@ -129,9 +129,9 @@ fn a_lost_read_lock_stops_the_command_in_time() {
 }
 
 #[test]
-fn deleted_readers_exclude_nobody() {
+fn deleted_readers_no_longer_exclude_others() {
     let cluster = Cluster::new();
-    let script = "trap 'echo > asked' TERM; echo > running; while :; do sleep 0.01; done";
+    let script = "trap 'echo > stopping' TERM; echo > running; while :; do sleep 0.01; done";
     let reader = cluster.run("reader", &["--shared", "--ttl", "2"], script);
     cluster.lines("running");
     for server in &cluster.servers {
@@ -139,11 +139,11 @@ fn deleted_readers_exclude_nobody() {
     }
     let end = reader.end();
     assert_eq!(Some(79), end.code(), "{end:?}");
-    assert!(!cluster.path("asked").exists(), "SIGTERM was sent");
+    assert!(!cluster.path("stopping").exists(), "SIGTERM was sent");
 }
 
 #[test]
-fn a_killed_supervisor_takes_its_reader_along() {
+fn a_killed_supervisor_ends_its_reader() {
     let cluster = Cluster::new();
     let reader = cluster.run("reader", &["--shared", "--ttl", "50"], &until("read", "never"));
     cluster.lines("read");

@@ -26,7 +26,7 @@ fn a_signal_ends_the_wait_and_starts_nothing() {
     eventually("no keys", || (cluster.keys() == 0).then_some(()));
 }
 
-/// The supervisor is stopped while its keeper acquires the lock, so it finds the grant and the signal at once.
+/// The supervisor is stopped while its keeper acquires the lock. Thus it reads the grant and the signal together.
 #[test]
 fn a_signal_that_arrives_with_the_grant_starts_nothing() {
     let cluster = Cluster::new();
@@ -68,7 +68,7 @@ fn two_signals_end_the_wait_for_hung_servers() {
     assert!(!cluster.path("never").exists());
 }
 
-/// Sends a signal to a run whose command notes it.
+/// Sends a signal to a run whose command records it.
 fn passed_on(signal: Signal, name: &str) -> End {
     let cluster = Cluster::new();
     let script =
@@ -97,7 +97,7 @@ fn signals_are_passed_on_to_the_group() {
 }
 
 #[test]
-fn a_command_that_dies_of_a_signal_is_imitated() {
+fn a_run_ends_by_the_signal_that_ended_its_command() {
     let cluster = Cluster::new();
     let run = cluster.run("run", &[], "echo > running; exec sleep 1000");
     cluster.lines("running");
@@ -122,7 +122,7 @@ fn stop_and_continue_are_passed_on() {
 }
 
 #[test]
-fn what_is_ignored_on_entry_stays_ignored() {
+fn signals_ignored_on_entry_stay_ignored() {
     let cluster = Cluster::new();
     // `&` in a shell without job control ignores INT and QUIT; nohup ignores HUP.
     let script = "nohup $REDLOCK run --group own job bash -c 'grep SigIgn /proc/self/status > ignored; echo > running; until [ -e go ]; do sleep 0.01; done; exit 3' & p=$!; echo $p > pid; wait $p; echo $? > code";
@@ -170,7 +170,7 @@ fn it_works_as_the_first_process_of_a_container() {
     let script = "unshare -pf --mount-proc true 2>/dev/null || { echo none > code; exit; }; unshare -pf --mount-proc $REDLOCK run job bash -c 'echo $PPID > parent; (setsid bash -c \"(sleep 0.1 &)\" &); kill -9 $$'; echo $? > code";
     let found = output(&mut cluster.shell(script));
     let code = cluster.lines("code");
-    // Without the right to create a namespace there is nothing to test.
+    // Without the right to create a namespace, the test ends here.
     if code[0] != "none" {
         assert_eq!((["137".to_owned()].as_slice(), 1), (&*code, cluster.number("parent")), "{found:?}");
     }
@@ -197,7 +197,7 @@ fn a_process_that_may_not_be_signaled_is_reported() {
     // The supervisor is root without the right to signal processes of others.
     let script = "setpriv --reuid 54321 true 2>/dev/null || { echo none > pid; exit; }; setpriv --bounding-set -kill $REDLOCK run --ttl 2 job setpriv --reuid 54321 bash -c 'echo $$; exec sleep 1000' > pid 2> run.err; echo $? > code";
     let mut shell = cluster.shell(script).spawn().unwrap();
-    // Without the right to become another user there is nothing to test.
+    // Without the right to become another user, the test ends here.
     if cluster.lines("pid") != ["none"] {
         let pid = cluster.number("pid");
         cluster.pause_all();

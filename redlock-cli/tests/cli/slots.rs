@@ -20,9 +20,9 @@ fn one_run_holds_each_slot() {
     let (one, two) = (cluster.number("one"), cluster.number("two"));
     assert_eq!(1, one + two, "the slots 0 and 1: {one} {two}");
 
-    let refused = cluster.run("refused", &["--slots", "2", "-n"], "echo > never").end();
-    assert_eq!((Some(75), Some("conflict")), (refused.code(), refused.report["outcome"].as_str()));
-    assert!(refused.stderr.contains("all 2 slots of \"job\" are held, after "), "{refused:?}");
+    let denied = cluster.run("denied", &["--slots", "2", "-n"], "echo > never").end();
+    assert_eq!((Some(75), Some("conflict")), (denied.code(), denied.report["outcome"].as_str()));
+    assert!(denied.stderr.contains("all 2 slots of \"job\" are held, after "), "{denied:?}");
     let inspect = |count: &str| output(&mut cluster.redlock(["inspect", "--slots", count, "job"]));
     let (both, three) = (inspect("2"), inspect("3"));
     assert_eq!(
@@ -99,8 +99,8 @@ fn other_commands_take_slots_too() {
     let name = format!("job:slot:{}", held["slot"]);
     assert_ne!(handle.contains("slot:0"), name.ends_with('0'), "{handle} {name}");
     assert_eq!(Some(75), output(&mut cluster.redlock(["inspect", &name])).status.code());
-    for refused in [&["wait", "-w", "0.1"][..], &["lock", "-n", "--ttl", "60"], &["hold", "-n"]] {
-        assert_eq!(Some(75), code(refused), "{refused:?}");
+    for denied in [&["wait", "-w", "0.1"][..], &["lock", "-n", "--ttl", "60"], &["hold", "-n"]] {
+        assert_eq!(Some(75), code(denied), "{denied:?}");
     }
 
     let mut waiter = cluster.redlock(["wait", "--slots", "2", "job"]).spawn().unwrap();

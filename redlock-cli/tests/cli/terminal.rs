@@ -19,7 +19,7 @@ use crate::common::{Cluster, eventually, is_alive, output, sleep, state, wait};
 
 /// A terminal with a program that leads its session.
 struct Terminal {
-    /// The other end of the terminal, where people type.
+    /// The controlling side of the terminal, which a person would use.
     keyboard: Option<File>,
     screen: Option<Screen>,
     path: CString,
@@ -89,7 +89,7 @@ impl Terminal {
         crate::common::text(&self.screen.as_ref().unwrap().text.lock().unwrap())
     }
 
-    /// Closes the terminal, as the end of a connection does.
+    /// Closes the terminal, as a closed connection does.
     fn close(&mut self) {
         self.keyboard = None;
         if let Some(Screen { closed, reader, .. }) = self.screen.take() {
@@ -103,7 +103,7 @@ impl Terminal {
     }
 }
 
-/// Opens the end of a terminal that programs use.
+/// Opens the side of a terminal that programs use.
 fn device(path: &CStr) -> OwnedFd {
     open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
@@ -137,7 +137,7 @@ fn ctrl_c_reaches_the_command_once() {
 }
 
 #[test]
-fn ctrl_backslash_ends_the_command_and_is_imitated() {
+fn ctrl_backslash_ends_the_command_and_the_run() {
     let cluster = Cluster::new();
     let script = "ulimit -c 0; echo > running; exec sleep 1000";
     let mut terminal = Terminal::start(&cluster, &[redlock(), "run", "job", "bash", "-c", script]);
@@ -222,7 +222,7 @@ fn a_background_job_that_reads_waits_for_fg() {
 }
 
 #[test]
-fn a_terminal_that_is_held_harms_nobody() {
+fn a_blocked_terminal_blocks_no_run() {
     let cluster = Cluster::new();
     let script = "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5";
     let mut terminal = Terminal::start(&cluster, &[redlock(), "run", "-v", "job", "bash", "-c", script]);

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::common::{Cluster, eventually, is_alive, state};
 
 #[test]
-fn a_shell_that_becomes_its_child_leaves_nobody() {
+fn a_shell_that_becomes_its_child_leaves_no_process() {
     let cluster = Cluster::new();
     let run = cluster.run(
         "run",
@@ -60,7 +60,7 @@ fn leftovers_can_be_left() {
 #[test]
 fn a_hundred_processes_that_go_on_forking_are_killed() {
     let cluster = Cluster::new();
-    // Each of a hundred keeps starting short processes in sessions of their own.
+    // A hundred processes keep starting short processes in separate sessions.
     let script = "trap '' TERM; for i in $(seq 100); do (while :; do setsid sleep 0.2; done) & done; echo > running; wait";
     let run = cluster.run("run", &["--kill-after", "0.1"], script);
     cluster.lines("running");
@@ -76,7 +76,7 @@ fn a_hundred_processes_that_go_on_forking_are_killed() {
     assert_eq!(0, left.count());
 }
 
-/// Its number stays in use, so no signal can reach another process.
+/// The pid stays in use, so no signal can reach another process.
 #[test]
 fn a_command_that_has_ended_stays_until_its_leftovers_have() {
     let cluster = Cluster::new();

@@ -10,13 +10,13 @@ const GRANDCHILDREN: &str =
     "sleep 1000 & echo $! > child; setsid sleep 1000 & echo $! > far; echo $$ > running; sleep 1000";
 
 #[test]
-fn a_killed_supervisor_takes_the_command_along_and_frees_the_lock() {
+fn a_killed_supervisor_ends_the_command_and_frees_the_lock() {
     let cluster = Cluster::new();
     let run = cluster.run("run", &["--ttl", "600"], GRANDCHILDREN);
     let pids = ["child", "far", "running"].map(|file| cluster.number(file));
     let second = cluster.run("second", &["-w", "50"], "for pid in $(cat child far running); do test -e /proc/$pid && cat /proc/$pid/stat; done > alive; true");
     run.signal(Signal::KILL);
-    // Far sooner than the TTL of ten minutes.
+    // The lock is free long before the TTL of ten minutes has passed.
     assert_eq!(Some(0), second.end().code());
     pids.into_iter().for_each(dies);
     let alive = fs::read_to_string(cluster.path("alive")).unwrap();
@@ -128,9 +128,9 @@ fn everything_stopped_for_longer_than_the_ttl_is_killed_when_it_goes_on() {
 }
 
 #[test]
-fn a_full_or_closed_stderr_harms_nobody() {
+fn a_full_or_closed_stderr_blocks_no_run() {
     let cluster = Cluster::new();
-    // `yes` never gets to write: nobody reads the pipe.
+    // `yes` blocks, because no process reads the pipe.
     let script = "exec 2> >(exec sleep 20 >/dev/null); yes x | head -c 70000 >&2 & w=$!; sleep 0.2; $REDLOCK run -vv --ttl 2 job -- bash -c 'echo > running; sleep 3'; echo $? > code; kill $w";
     let full = output(&mut cluster.shell(script));
     assert_eq!(["0"], *cluster.lines("code"), "{full:?}");

@@ -125,7 +125,9 @@ impl Guard {
         }
     }
 
-    /// Keeps the lock for `rest` from now on, and gives up the guard. Same as [`crate::Guard::keep_for`].
+    /// Keeps the lock for `rest` from now on, and gives up the guard.
+    ///
+    /// Same as [`crate::Guard::keep_for`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -154,7 +156,9 @@ impl Guard {
         thread.block_on(guard.keep_for(rest))
     }
 
-    /// Detaches the lock, so that another process can resume it. Same as [`crate::Guard::detach`].
+    /// Detaches the lock, so that another process can resume it.
+    ///
+    /// Same as [`crate::Guard::detach`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -178,7 +182,9 @@ impl Guard {
         thread.block_on(guard.detach())
     }
 
-    /// Keeps the lock until its validity ends, without a release. Same as [`crate::Guard::forget`].
+    /// Keeps the lock until its validity ends, without a release.
+    ///
+    /// Same as [`crate::Guard::forget`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -232,7 +238,9 @@ impl Lease {
         }
     }
 
-    /// Makes the lock valid for `ttl` from now, less clock drift. Same as [`crate::Lease::extend`].
+    /// Makes the lock valid for `ttl` from now, less clock drift.
+    ///
+    /// Same as [`crate::Lease::extend`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -259,7 +267,9 @@ impl Lease {
         self.thread.block_on(self.lease.extend(ttl))
     }
 
-    /// Makes the lock valid for its TTL from now, less clock drift. Same as [`crate::Lease::renew`].
+    /// Makes the lock valid for its TTL from now, less clock drift.
+    ///
+    /// Same as [`crate::Lease::renew`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -288,7 +298,9 @@ impl Lease {
         self.thread.block_on(self.lease.renew())
     }
 
-    /// Waits until the lock is lost, and returns the reason. Same as [`crate::Lease::lost`].
+    /// Waits until the lock is lost, and returns the reason.
+    ///
+    /// Same as [`crate::Lease::lost`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -312,7 +324,9 @@ impl Lease {
         self.thread.block_on(self.lease.lost())
     }
 
-    /// Waits until the state differs from the present one. Same as [`crate::Lease::changed`].
+    /// Waits until the state differs from the present one.
+    ///
+    /// Same as [`crate::Lease::changed`].
     ///
     /// ```
     /// # use std::time::Duration;

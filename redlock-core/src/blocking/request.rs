@@ -81,7 +81,9 @@ impl LockRequest {
         self.with(|request| request.wait_until(deadline))
     }
 
-    /// Waits as long as another client holds the lock. Same as [`crate::LockRequest::wait_unbounded`].
+    /// Waits as long as another client holds the lock.
+    ///
+    /// Same as [`crate::LockRequest::wait_unbounded`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -92,7 +94,7 @@ impl LockRequest {
     /// # let ttl = Duration::from_secs(10);
     /// let request = redlock.lock("nightly-report", ttl);
     /// let guard = request.keep_alive(KeepAlive::new()).acquire()?;
-    /// // A report of hours, which renews its lock, ends while this thread waits.
+    /// // Another thread renews its lock, and releases it while this thread waits.
     /// std::thread::spawn(move || drop(guard));
     /// let next = redlock.lock("nightly-report", ttl).wait_unbounded().acquire()?;
     /// assert!(next.is_held());
@@ -123,7 +125,9 @@ impl LockRequest {
         self.with(|request| request.max_attempts(attempts))
     }
 
-    /// Sets the longest delay between two attempts. Same as [`crate::LockRequest::retry_delay`].
+    /// Sets the longest delay between two attempts.
+    ///
+    /// Same as [`crate::LockRequest::retry_delay`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -281,7 +285,9 @@ impl TryLockRequest {
         Self { request: set(self.request), ..self }
     }
 
-    /// Renews the lock automatically once it is held. Same as [`LockRequest::keep_alive`].
+    /// Renews the lock automatically once it is held.
+    ///
+    /// Same as [`LockRequest::keep_alive`].
     ///
     /// ```
     /// # use std::time::Duration;

@@ -150,7 +150,8 @@ impl CheckedRequest {
         // The last attempt, if another client held the lock.
         let mut contended: Option<Box<NotGranted>> = None;
         loop {
-            // Before the permit: attempts may be held back until the cleanup continues that stopped with its runtime.
+            // This precedes the permit, because attempts may be held back until cleanup that stopped with its runtime
+            // continues.
             handle.resume_cleanup();
             let permit = match Permit::try_new(handle, Class::Attempt) {
                 Some(permit) => permit,
@@ -175,7 +176,7 @@ impl CheckedRequest {
             if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
                 let holder = failure.responses.holder();
                 match unconfirmed.iter().position(|token| Some(token) == holder) {
-                    // The attempt has overtaken the release. It is repeated once behind it.
+                    // The attempt overtook the release, so it is repeated once after the release.
                     Some(position) => {
                         let token = unconfirmed.swap_remove(position);
                         if Box::pin(self.confirmed(place, &token, policy)).await {
@@ -197,13 +198,13 @@ impl CheckedRequest {
             let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
-            // Boxed, because most requests do without it. Thus the future of a request stays small.
+            // Boxed, because most requests never wait here. Thus the future of a request stays small.
             let wait = Box::pin(watcher.wait(delay, may_exceed, policy.until));
             match while_open(handle, wait).await {
                 Some(WakeReason::Free) => {
                     backoff.uncount_attempt();
-                    // No client held the lock: the votes were split. The clients that share them will be notified of
-                    // the next chance at the same moment.
+                    // No client held the lock: the votes were split. All clients with votes receive the next
+                    // notification at the same moment.
                     collisions = if failure.is_split(handle.quorum()) { collisions + 1 } else { 0 };
                     let now = handle.now();
                     let delay =
@@ -216,7 +217,9 @@ impl CheckedRequest {
         }
     }
 
-    /// Creates a place in the queues of this process; `None` for readers, and if the queues are switched off.
+    /// Creates a place in the queues of this process.
+    ///
+    /// `None` for readers, and if the queues are switched off.
     fn place(&self) -> Option<QueuePlace> {
         let queues = self.handle.settings.local_queue && self.mode.gate().is_none();
         queues.then(|| QueuePlace::new(Arc::clone(&self.handle), self.resources.clone()))
@@ -254,7 +257,7 @@ impl CheckedRequest {
         }
     }
 
-    /// Waits until the release of a lease of this process is confirmed. Returns `false` if it was not in time.
+    /// Waits until the release of a lease of this process is confirmed. Returns `false` if time ran out.
     async fn confirmed(&self, place: &QueuePlace, token: &Token, policy: &RetryPolicy) -> bool {
         let limit = self.handle.now() + self.handle.settings.node_timeout;
         let until = policy.until.map_or(limit, |until| until.min(limit));
@@ -307,7 +310,7 @@ impl CheckedRequest {
         Token::random(&*self.handle.runtime, owner)
     }
 
-    /// Makes one attempt, whose clock started at `since`.
+    /// Makes one attempt. Its validity counts from `since`.
     async fn make(&self, token: Token, since: Instant, permit: Permit) -> Result<Guard, AttemptError> {
         let claim = Claim::new(self.resources.clone(), token);
         let lease = LeaseRecord::new(Arc::clone(&self.handle), claim, self.mode.clone(), since);
@@ -321,8 +324,8 @@ impl CheckedRequest {
         }
         if let Some(settings) = self.keep_alive {
             guard.keep_alive(settings);
-            // The new task must leave the LIFO slot of this worker before the holder blocks it. No other worker takes
-            // tasks from there.
+            // The new task must leave the LIFO slot of this tokio worker before the holder blocks the thread. No other
+            // worker takes tasks from that slot.
             let_others_run().await;
         }
         guard

@@ -141,9 +141,9 @@ impl Builder {
     /// sooner.
     ///
     /// The timeout measures the nodes, not this process. After a pause of the process, it reads the replies that
-    /// arrived in the pause before a node counts as silent. The timeout then takes longer. It takes up to three times as
-    /// long while the node replies to many other requests of this client: a long queue in this process is no failure of
-    /// the node.
+    /// arrived in the pause before a node counts as silent. The timeout then takes longer. It also takes up to three
+    /// times as long while the node replies to many other requests of this client, because a long queue in this process
+    /// is not a failure of the node.
     ///
     /// Nodes with connections allow at least this time for one connection attempt.
     ///

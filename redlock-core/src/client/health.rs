@@ -181,9 +181,10 @@ impl NodeHealth {
         matches!(self.0.outcome(), Outcome::Denied(_) | Outcome::Granted)
     }
 
-    /// Returns why the votes of the node do not count, and the time left, if it may have lost locks.
+    /// Returns the quarantine of the node, if it may have lost locks.
     ///
-    /// Such a node is not [healthy](NodeHealth::is_healthy).
+    /// The quarantine has the reason why the votes of the node do not count, and the time left. Such a node is not
+    /// [healthy](NodeHealth::is_healthy).
     ///
     /// ```
     /// # use std::time::Duration;

@@ -240,7 +240,7 @@ pub(crate) async fn inspect(inner: &Arc<Inner>, resource: Resource) -> Result<In
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    // Driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
+    // The round is driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
     drive(inner, |responder| run_round(Arc::clone(inner), resource, responder)).await
 }
 

@@ -35,8 +35,8 @@ use crate::types::resource::Resources;
 ///
 /// # Handover
 ///
-/// - A leader that resigns is followed within milliseconds, if nodes [notify] waiters.
-/// - A leader that crashes or loses its nodes is followed when its TTL has expired. Thus choose a short TTL: a few
+/// - A leader that resigns is replaced within milliseconds, if nodes [notify] waiters.
+/// - A leader that crashes or loses its nodes is replaced when its TTL has expired. Thus choose a short TTL: a few
 ///   seconds.
 /// - If too few nodes reply, there is no leader. Candidates request again after 50 ms to 800 ms.
 ///
@@ -170,7 +170,7 @@ impl Candidate {
         self.leadership.clone()
     }
 
-    /// Waits until this candidate is the leader, and runs `work` in each of its terms until the work is complete.
+    /// Runs `work` in each term of this candidate until the work is complete.
     ///
     /// `work` is called at the beginning of each term, with a view of the lock. The lock is kept alive meanwhile.
     ///

@@ -39,8 +39,8 @@ impl OncePer {
 
     /// Runs the job, unless it runs or has run in this period; then returns `None`.
     ///
-    /// The job succeeds if it returns `Ok`. If the lock cannot be kept after the job, because too few nodes reply, a
-    /// warning is logged: the job may then run again in this period.
+    /// The job succeeds if it returns `Ok`. If too few nodes reply after the job, the lock cannot be kept. A warning is
+    /// then logged, and the job may run again in this period.
     ///
     /// ```
     /// # use std::time::Duration;

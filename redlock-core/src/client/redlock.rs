@@ -199,7 +199,7 @@ impl Redlock {
         self.lock(resources, ttl).try_run(work)
     }
 
-    /// Makes this client a candidate for leadership: one client at a time runs some work.
+    /// Makes this client a candidate for leadership: one client at a time runs work.
     ///
     /// Returns a [`Candidate`]: set options, then call [`run`](Candidate::run). It waits without a limit, runs the work
     /// while it is the leader, and becomes a candidate again after a loss. `ttl` is the same as for
@@ -423,10 +423,10 @@ impl Redlock {
         inspect::inspect(&self.0, resource.into_resource()?).await
     }
 
-    /// Ends the quarantine of a node: the caller asserts that its server has lost no lock.
+    /// Ends the quarantine of a node whose server has lost no lock.
     ///
-    /// `index` is the position of the node in the configuration, from 0. All clients of the server count its votes
-    /// again within a second. It is for two cases:
+    /// The caller asserts that no lock was lost. `index` is the position of the node in the configuration, from 0. All
+    /// clients of the server count its votes again within a second. Call this method in two cases only:
     ///
     /// - The servers are used for the first time, and no client has ever locked anything there.
     /// - All servers were down at once, and have written every change to disk before they replied.

@@ -31,8 +31,8 @@ use crate::types::ttl::Ttl;
 /// It is a future, so it can be passed to `tokio::spawn`, `block_on` and `join!` as it is. Options that are set after
 /// its first poll have no effect.
 ///
-/// The request waits while another client holds the lock, for up to 10 s by default. The tasks that share a
-/// [`Redlock`](crate::Redlock) wait in a queue of their own, and the time in it counts. Unreachable nodes end the
+/// The request waits while another client holds the lock, for up to 10 s by default. Tasks that share a
+/// [`Redlock`](crate::Redlock) first wait in a queue of this process, and that time counts. Unreachable nodes end the
 /// request sooner: it fails after three rounds in a row without a usable quorum.
 ///
 /// # Errors
@@ -58,7 +58,7 @@ pub struct LockRequest {
     wait: Wait,
     attempts: Option<u32>,
     retry_delay: Duration,
-    /// The lock that keeps readers out while this request, of a writer, waits for them.
+    /// The gate that keeps new readers out while this write request waits for the present ones.
     gate: Option<Resource>,
     /// The request in progress, from its first poll on.
     running: Option<BoxFuture<Result<Guard, Error>>>,
@@ -525,7 +525,8 @@ impl LockRequest {
 
     /// Begins the request, unless it was polled before.
     ///
-    /// The future has the size of one of the two ways, without the settings: many tasks may wait at once.
+    /// The future holds the state of one kind of request, without the settings. It is small, because many tasks may
+    /// wait at once.
     fn begin(mut self) -> BoxFuture<Result<Guard, Error>> {
         if let Some(running) = self.running {
             return running;
@@ -617,7 +618,7 @@ impl TryLockRequest {
 
     /// Runs `work` under the lock if it is free; returns `None` if it is not.
     ///
-    /// Same as [`LockRequest::run`] after a single attempt: the lock is kept alive while the work runs, and the work is
+    /// Same as [`LockRequest::run`] after a single attempt. The lock is kept alive while the work runs, and the work is
     /// dropped if the lock is lost.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
@@ -654,7 +655,7 @@ impl TryLockRequest {
         }
     }
 
-    /// Makes the request one for a job that runs once a period, on any of several machines.
+    /// Turns the request into a job that one of several machines runs once a period.
     ///
     /// Call [`OncePer::run`] on the result. See [`OncePer`] for the rule.
     ///

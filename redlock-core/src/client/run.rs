@@ -92,7 +92,7 @@ fn finished_without_lock<T>(lease: &Lease, loss: Loss, output: T) -> RunError<T>
     RunError::lost(error(lease, loss, "the work finished without it"), Some(output))
 }
 
-/// Creates the error of a lock that its holder found lost.
+/// Creates the error that `check` returns for a lost lock.
 #[cfg(feature = "blocking")]
 pub(crate) fn lost(lease: &Lease, loss: Loss) -> Error {
     error(lease, loss, "stop the work")

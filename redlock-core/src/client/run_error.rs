@@ -76,9 +76,10 @@ impl<T> RunError<T> {
         self.error.kind()
     }
 
-    /// Returns whether another call may succeed without manual changes. Same as [`Error::is_retryable`].
+    /// Returns whether another call may succeed without manual changes.
     ///
-    /// It is true after a loss. If the work is not idempotent, check its effects before you repeat it.
+    /// Same as [`Error::is_retryable`]. It is true after a loss. If the work is not idempotent, check its effects
+    /// before you repeat it.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -75,9 +75,9 @@ impl RwLock {
         &self.name
     }
 
-    /// Returns the name of the gate, such as `catalog:writer`. It is locked while a writer waits.
+    /// Returns the name of the gate, such as `catalog:writer`.
     ///
-    /// The access rules of the servers must permit this key, too.
+    /// It is locked while a writer waits. The access rules of the servers must permit this key, too.
     ///
     /// ```
     /// # use redlock_core::Redlock;

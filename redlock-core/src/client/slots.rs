@@ -22,7 +22,7 @@ use crate::types::error::Error;
 use crate::types::resource::{IntoResource, Resource, Resources};
 use crate::wait::watcher::Parked;
 
-/// A fixed number of slots under one name, each of which one client holds at a time.
+/// A fixed number of slots under one name, each held by one client at a time.
 ///
 /// Created by [`Redlock::slots`](crate::Redlock::slots). Clones share everything. Use it as a semaphore over machines:
 /// at most [`count`](Slots::count) clients work at once.
@@ -132,8 +132,8 @@ impl Slots {
 
     /// Returns the holder of each slot, in the order of the indices.
     ///
-    /// The slots are inspected one after the other, as by [`Redlock::inspect`](crate::Redlock::inspect). Thus the result
-    /// is no picture of a single moment.
+    /// The slots are inspected one after the other, as by [`Redlock::inspect`](crate::Redlock::inspect). Thus the
+    /// result is not a snapshot of a single moment.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -164,7 +164,7 @@ impl Slots {
         Ok(inspections)
     }
 
-    /// Takes the watches of the last search, or puts those of a search in their place.
+    /// Stores the watches of a search, and returns the watches that were stored before.
     fn swap_parked(&self, parked: Vec<Parked>) -> Vec<Parked> {
         mem::replace(&mut *locked(&self.parked), parked)
     }

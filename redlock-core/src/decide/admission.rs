@@ -1,7 +1,7 @@
 //! Restart admission: which votes count, and when a quorum can count again.
 //!
 //! A vote counts if the node was admitted when the request was sent, and is still admitted when the reply is read. The
-//! two readings must be of one admission: in between, the node may have lost the lock of another client and have been
+//! two readings must be of one admission. In between, the node may have lost the lock of another client and have been
 //! admitted over another connection. A vote that does not count is neither a grant nor a denial. The quorum stays one
 //! of all nodes.
 
@@ -18,17 +18,19 @@ pub(crate) fn uncounted(before: Admission, after: Admission) -> Option<Quarantin
     }
 }
 
-/// A node, as far as its next vote is concerned.
+/// The time from which the next vote of a node counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Countable {
     Now,
-    /// After this time; `None` if the time is unknown.
+    /// The vote counts after this time; `None` if the time is unknown.
     Later(Option<Duration>),
     /// The node does not reply.
     Unknown,
 }
 
-/// Returns the time until a quorum of nodes counts; `None` if it is unknown, or if quarantine is not the obstacle.
+/// Returns the time until a quorum of nodes counts.
+///
+/// `None` if the time is unknown, or if quarantine is not the obstacle.
 pub(crate) fn until_quorum(nodes: impl Iterator<Item = Countable>, quorum: usize) -> Option<Duration> {
     let (mut now, mut later) = (0, Vec::new());
     for node in nodes {

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn without_other_clients_pauses_are_rare() {
         let mut fairness = Fairness::default();
-        // The first one comes as early as with other clients.
+        // The first pause comes as early as with other clients.
         assert_eq!(vec![16, 416], pauses(&mut fairness, 600, 0, 1));
         assert_eq!(vec![8, 24, 40], pauses(&mut fairness, 40, 2_000, 100), "slow turns");
     }

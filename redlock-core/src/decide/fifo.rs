@@ -26,7 +26,9 @@ pub(crate) struct Queue<W> {
 #[derive(Debug)]
 struct Turn {
     number: u64,
-    /// The token of the lock, and the time at which the turn ends on its own, once it has acquired the lock.
+    /// The token of the acquired lock, and the time at which the turn ends on its own.
+    ///
+    /// `None` before the lock is acquired.
     lock: Option<(Token, Instant)>,
 }
 
@@ -40,9 +42,9 @@ struct HandedOver<W> {
     waker: Option<W>,
 }
 
-/// The result for a number that wants the turn.
+/// The result of a request for the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TurnPoll {
+pub(crate) enum TurnResult {
     /// The number has the turn.
     Turn,
     /// The number waits, and checks nothing until it is woken.
@@ -80,24 +82,24 @@ impl<W: Clone> Queue<W> {
     ///
     /// Also returns the previous waker of the number. The caller must drop it after unlocking its mutex, because
     /// dropping a waker may run any code.
-    pub(crate) fn poll_turn(
+    pub(crate) fn request_turn(
         &mut self,
         number: u64,
         now: Instant,
         waker: impl FnOnce() -> W,
-    ) -> (TurnPoll, Option<W>) {
+    ) -> (TurnResult, Option<W>) {
         let is_next = self.waiting.first_key_value().is_none_or(|(next, _)| *next >= number);
         if is_next && self.is_free(now) {
             let before = self.waiting.remove(&number);
             self.turn = Some(Turn { number, lock: None });
-            return (TurnPoll::Turn, before);
+            return (TurnResult::Turn, before);
         }
         let before = self.waiting.insert(number, waker());
-        let polled = match &self.turn {
-            Some(Turn { lock: Some((_, until)), .. }) if is_next => TurnPoll::WaitUntil(*until),
-            _ => TurnPoll::Wait,
+        let result = match &self.turn {
+            Some(Turn { lock: Some((_, until)), .. }) if is_next => TurnResult::WaitUntil(*until),
+            _ => TurnResult::Wait,
         };
-        (polled, before)
+        (result, before)
     }
 
     /// Returns whether no number has the turn or waits for it.
@@ -222,8 +224,8 @@ mod tests {
     }
 
     /// Polls the turn for `number`, with the number itself as its waker.
-    fn poll_turn(queue: &mut Queue<u64>, number: u64, now: u64) -> TurnPoll {
-        queue.poll_turn(number, at(now), || number).0
+    fn request_turn(queue: &mut Queue<u64>, number: u64, now: u64) -> TurnResult {
+        queue.request_turn(number, at(now), || number).0
     }
 
     /// Returns the number that is woken.
@@ -249,24 +251,24 @@ mod tests {
     #[test]
     fn the_next_one_gets_the_turn_when_the_validity_ends() {
         let mut queue = Queue::default();
-        assert_eq!(TurnPoll::Turn, poll_turn(&mut queue, 1, 0));
-        assert_eq!(TurnPoll::Wait, poll_turn(&mut queue, 2, 0), "the end of the turn is unknown");
-        assert_eq!(TurnPoll::Wait, poll_turn(&mut queue, 3, 0));
+        assert_eq!(TurnResult::Turn, request_turn(&mut queue, 1, 0));
+        assert_eq!(TurnResult::Wait, request_turn(&mut queue, 2, 0), "the end of the turn is unknown");
+        assert_eq!(TurnResult::Wait, request_turn(&mut queue, 3, 0));
         assert_eq!(Some(2), hold_until(&mut queue, 1, 10), "the next one is woken to set a timer");
-        assert_eq!(TurnPoll::WaitUntil(at(10)), poll_turn(&mut queue, 2, 1));
-        assert_eq!(TurnPoll::Wait, poll_turn(&mut queue, 3, 1), "only the next one gets a timer");
+        assert_eq!(TurnResult::WaitUntil(at(10)), request_turn(&mut queue, 2, 1));
+        assert_eq!(TurnResult::Wait, request_turn(&mut queue, 3, 1), "only the next one gets a timer");
         assert_eq!(None, hold_until(&mut queue, 1, 20), "a later end wakes no number");
-        assert_eq!(TurnPoll::WaitUntil(at(20)), poll_turn(&mut queue, 2, 10));
-        assert_eq!(TurnPoll::Turn, poll_turn(&mut queue, 2, 20));
+        assert_eq!(TurnResult::WaitUntil(at(20)), request_turn(&mut queue, 2, 10));
+        assert_eq!(TurnResult::Turn, request_turn(&mut queue, 2, 20));
         assert_eq!(None, leave(&mut queue, 1), "the turn has already passed on");
-        assert_eq!(TurnPoll::Wait, poll_turn(&mut queue, 3, 20));
+        assert_eq!(TurnResult::Wait, request_turn(&mut queue, 3, 20));
     }
 
     #[test]
     fn the_next_one_is_woken_only_for_an_earlier_end() {
         let mut queue = Queue::default();
-        poll_turn(&mut queue, 1, 0);
-        poll_turn(&mut queue, 2, 0);
+        request_turn(&mut queue, 1, 0);
+        request_turn(&mut queue, 2, 0);
         let woken = [20, 20, 30, 10].map(|until| hold_until(&mut queue, 1, until));
         assert_eq!([Some(2), None, None, Some(2)], woken);
     }
@@ -276,13 +278,13 @@ mod tests {
         let mut queue = Queue::default();
         let see = |queue: &Queue<u64>| (queue.is_idle(at(10)), queue.is_unused());
         assert_eq!((true, true), see(&queue));
-        poll_turn(&mut queue, 1, 0);
+        request_turn(&mut queue, 1, 0);
         assert_eq!((false, false), see(&queue));
         hold_until(&mut queue, 1, 11);
         assert_eq!((false, false), see(&queue));
         hold_until(&mut queue, 1, 10);
         assert_eq!((true, false), see(&queue), "the turn has ended, but its holder has not left");
-        poll_turn(&mut queue, 2, 9);
+        request_turn(&mut queue, 2, 9);
         assert_eq!((false, false), see(&queue), "a waiter is queued");
         leave(&mut queue, 1);
         assert_eq!((false, false), see(&queue));
@@ -293,18 +295,18 @@ mod tests {
     #[test]
     fn a_turn_is_handed_over_only_to_a_waiting_number() {
         let mut queue = Queue::default();
-        poll_turn(&mut queue, 1, 0);
+        request_turn(&mut queue, 1, 0);
         assert_eq!((None, None), (queue.successor(1, || at(0)), hand_over(&mut queue, 1)));
-        assert_eq!(TurnPoll::Wait, poll_turn(&mut queue, 2, 0), "the first one still has the turn");
+        assert_eq!(TurnResult::Wait, request_turn(&mut queue, 2, 0), "the first one still has the turn");
         assert_eq!((None, None), (queue.successor(2, || at(0)), hand_over(&mut queue, 2)), "it has no turn");
         assert_eq!(Some(2), queue.successor(1, || at(0)));
         assert_eq!(
-            TurnPoll::Wait,
-            poll_turn(&mut queue, 2, 0),
+            TurnResult::Wait,
+            request_turn(&mut queue, 2, 0),
             "it is woken, but the turn is not handed over yet"
         );
         assert_eq!(Some(2), hand_over(&mut queue, 1));
-        assert_eq!(TurnPoll::Turn, poll_turn(&mut queue, 2, 0));
+        assert_eq!(TurnResult::Turn, request_turn(&mut queue, 2, 0));
         assert_eq!(Some(&token(1)), queue.unconfirmed());
         assert_eq!(None, leave(&mut queue, 2));
         assert!(!queue.is_unused(), "the release is not confirmed");
@@ -316,16 +318,16 @@ mod tests {
     fn the_confirmation_wakes_the_number_that_waits_for_it() {
         let mut queue = Queue::default();
         for number in [1, 2, 3] {
-            let _ = poll_turn(&mut queue, number, 0);
+            let _ = request_turn(&mut queue, number, 0);
         }
         hand_over(&mut queue, 1);
-        poll_turn(&mut queue, 2, 0);
+        request_turn(&mut queue, 2, 0);
         assert_eq!((true, None), queue.is_confirmed(&token(7), || 2), "of another lease");
         assert_eq!((false, None), queue.is_confirmed(&token(1), || 2));
         assert_eq!((false, Some(2)), queue.is_confirmed(&token(1), || 9), "the waker is replaced");
         assert_eq!(Some(9), leave(&mut queue, 1), "the turn stays");
         assert_eq!((true, None), queue.is_confirmed(&token(1), || 2));
-        assert_eq!(TurnPoll::Wait, poll_turn(&mut queue, 3, 0));
+        assert_eq!(TurnResult::Wait, request_turn(&mut queue, 3, 0));
         assert_eq!(Some(3), leave(&mut queue, 2));
     }
 
@@ -333,10 +335,10 @@ mod tests {
     fn the_last_turn_that_was_handed_over_counts() {
         let mut queue = Queue::default();
         for number in [1, 2, 3] {
-            let _ = poll_turn(&mut queue, number, 0);
+            let _ = request_turn(&mut queue, number, 0);
         }
         hand_over(&mut queue, 1);
-        poll_turn(&mut queue, 2, 0);
+        request_turn(&mut queue, 2, 0);
         let _ = queue.is_confirmed(&token(1), || 2);
         let Wakers { to_wake, to_drop } = queue.hand_over(2, &token(2), at(0));
         assert_eq!((Some(3), Some(2)), (to_wake, to_drop));
@@ -348,15 +350,15 @@ mod tests {
     #[test]
     fn the_sixteenth_turn_in_a_row_is_not_handed_over_and_pauses() {
         let mut queue = Queue::default();
-        poll_turn(&mut queue, 0, 0);
+        request_turn(&mut queue, 0, 0);
         for number in 1..16 {
-            poll_turn(&mut queue, number, 0);
+            request_turn(&mut queue, number, 0);
             assert_eq!(Some(number), hand_over(&mut queue, number - 1));
-            assert_eq!(TurnPoll::Turn, poll_turn(&mut queue, number, 0));
+            assert_eq!(TurnResult::Turn, request_turn(&mut queue, number, 0));
             leave(&mut queue, number - 1);
             assert!(!queue.should_pause());
         }
-        poll_turn(&mut queue, 16, 0);
+        request_turn(&mut queue, 16, 0);
         assert_eq!(None, hand_over(&mut queue, 15));
         assert_eq!(Some(16), leave(&mut queue, 15));
         assert!(queue.should_pause());
@@ -366,7 +368,7 @@ mod tests {
     fn a_turn_is_not_handed_over_while_another_client_is_near() {
         let mut queue = Queue::default();
         for number in [1, 2] {
-            let _ = poll_turn(&mut queue, number, 0);
+            let _ = request_turn(&mut queue, number, 0);
         }
         queue.saw_rival(at(0));
         assert_eq!(None, hand_over(&mut queue, 1));
@@ -376,18 +378,18 @@ mod tests {
     #[test]
     fn unused_wakers_are_returned() {
         let mut queue = Queue::default();
-        assert_eq!((TurnPoll::Turn, None), queue.poll_turn(1, at(0), || "unused"));
-        assert_eq!((TurnPoll::Wait, None), queue.poll_turn(2, at(0), || "first"));
-        assert_eq!((TurnPoll::Wait, Some("first")), queue.poll_turn(2, at(0), || "second"));
-        assert_eq!((TurnPoll::Wait, None), queue.poll_turn(3, at(0), || "other"));
+        assert_eq!((TurnResult::Turn, None), queue.request_turn(1, at(0), || "unused"));
+        assert_eq!((TurnResult::Wait, None), queue.request_turn(2, at(0), || "first"));
+        assert_eq!((TurnResult::Wait, Some("first")), queue.request_turn(2, at(0), || "second"));
+        assert_eq!((TurnResult::Wait, None), queue.request_turn(3, at(0), || "other"));
         assert_eq!(Wakers { to_wake: None, to_drop: Some("other") }, queue.leave(3, || at(0)));
         assert_eq!(Wakers { to_wake: Some("second"), to_drop: None }, queue.leave(1, || at(0)));
-        assert_eq!((TurnPoll::Turn, Some("second")), queue.poll_turn(2, at(0), || "unused"));
+        assert_eq!((TurnResult::Turn, Some("second")), queue.request_turn(2, at(0), || "unused"));
     }
 
     #[derive(Clone, Debug)]
     enum Step {
-        Enter(u64),
+        Ask(u64),
         Hold(u64, u64),
         HandOver(u64),
         Leave(u64),
@@ -400,25 +402,25 @@ mod tests {
         /// Woken numbers check at once, as tasks do. The turn is passed on in order, and the queue is empty at the end.
         #[test]
         fn every_number_gets_its_turn_in_order(steps in prop::collection::vec(prop_oneof![
-            (0_u64..12).prop_map(Step::Enter),
+            (0_u64..12).prop_map(Step::Ask),
             (0_u64..12, 1_u64..50).prop_map(|(number, time)| Step::Hold(number, time)),
             (0_u64..12).prop_map(Step::HandOver),
             (0_u64..12).prop_map(Step::Leave),
             (0_u64..30).prop_map(Step::Time),
         ], 1..120)) {
             let mut queue = Queue::default();
-            let (mut now, mut entered) = (0, Vec::<u64>::new());
+            let (mut now, mut asked) = (0, Vec::<u64>::new());
             // The holder as the numbers see it, which is the last number that received the turn and has not left.
             let (mut holder, mut until) = (None, None);
             let mut seen = Vec::new();
             for step in steps {
                 let mut woken = None;
                 match step {
-                    Step::Enter(number) if !seen.contains(&number) => {
+                    Step::Ask(number) if !seen.contains(&number) => {
                         // Numbers are assigned in order.
                         if seen.iter().any(|before| *before > number) { continue }
                         seen.push(number);
-                        entered.push(number);
+                        asked.push(number);
                         woken = Some(number);
                     }
                     Step::Hold(number, time) if holder == Some(number) => {
@@ -431,30 +433,30 @@ mod tests {
                     }
                     Step::Leave(number) if seen.contains(&number) => {
                         if holder == Some(number) { holder = None; until = None; }
-                        entered.retain(|other| *other != number);
+                        asked.retain(|other| *other != number);
                         woken = leave(&mut queue, number);
                     }
                     Step::Time(later) => {
                         now += later;
                         // The next number has a timer.
-                        if until.is_some_and(|until| until <= now) { woken = entered.first().copied(); }
+                        if until.is_some_and(|until| until <= now) { woken = asked.first().copied(); }
                     }
                     _ => {}
                 }
                 while let Some(number) = woken.take() {
-                    if !entered.contains(&number) { break }
-                    match poll_turn(&mut queue, number, now) {
-                        TurnPoll::Turn => {
-                            prop_assert_eq!(Some(&number), entered.first(), "the turn is passed on in order");
+                    if !asked.contains(&number) { break }
+                    match request_turn(&mut queue, number, now) {
+                        TurnResult::Turn => {
+                            prop_assert_eq!(Some(&number), asked.first(), "the turn is passed on in order");
                             prop_assert!(holder.is_none() || until.is_some_and(|until| until <= now), "only one number has the turn");
-                            entered.remove(0);
+                            asked.remove(0);
                             (holder, until) = (Some(number), None);
                         }
-                        TurnPoll::WaitUntil(time) => prop_assert_eq!(until.map(at), Some(time)),
-                        TurnPoll::Wait => prop_assert!(holder.is_some()),
+                        TurnResult::WaitUntil(time) => prop_assert_eq!(until.map(at), Some(time)),
+                        TurnResult::Wait => prop_assert!(holder.is_some()),
                     }
                 }
-                prop_assert!(entered.is_empty() || holder.is_some(), "a number waits although the turn is free");
+                prop_assert!(asked.is_empty() || holder.is_some(), "a number waits although the turn is free");
             }
             for number in seen { leave(&mut queue, number); }
             prop_assert!(queue.is_unused());

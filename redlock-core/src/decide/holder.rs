@@ -38,12 +38,12 @@ pub(crate) enum HolderQuorum<'a> {
 }
 
 impl HolderReply<'_> {
-    pub(crate) fn is_answer(self) -> bool {
+    pub(crate) fn is_reply(self) -> bool {
         matches!(self, Self::Free | Self::Held(_))
     }
 
     /// Returns whether both are replies with the same holder, or none.
-    fn says_the_same(&self, other: &Self) -> bool {
+    fn is_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Free, Self::Free) => true,
             (Self::Held(one), Self::Held(other)) => one.token == other.token,
@@ -59,22 +59,22 @@ impl HolderReply<'_> {
 /// If the names disagree, one of them may wrongly claim to be this server. It must not remove the vote of the other.
 /// Thus each reply counts, and none counts twice.
 pub(crate) fn of_server<'a>(names: impl IntoIterator<Item = HolderReply<'a>>) -> Vec<HolderReply<'a>> {
-    let mut answers: Vec<HolderReply<'a>> = Vec::with_capacity(1);
+    let mut replies: Vec<HolderReply<'a>> = Vec::with_capacity(1);
     let mut without = HolderReply::Failed;
     for reply in names {
-        match (answers.iter_mut().find(|answer| answer.says_the_same(&reply)), reply) {
+        match (replies.iter_mut().find(|known| known.is_same_as(&reply)), reply) {
             (Some(HolderReply::Held(known)), HolderReply::Held(held)) if expiry(held) < expiry(known) => {
                 *known = held;
             }
-            (None, HolderReply::Free | HolderReply::Held(_)) => answers.push(reply),
+            (None, HolderReply::Free | HolderReply::Held(_)) => replies.push(reply),
             (None, HolderReply::Pending) => without = HolderReply::Pending,
             _ => {}
         }
     }
-    if answers.is_empty() { vec![without] } else { answers }
+    if replies.is_empty() { vec![without] } else { replies }
 }
 
-/// Returns the remaining time; no expiry is longer than any time.
+/// Returns the remaining time. A key without an expiry has the longest time.
 fn expiry(holding: &LockEntry) -> Duration {
     holding.remaining.unwrap_or(Duration::MAX)
 }
@@ -98,19 +98,19 @@ pub(crate) fn conclude<'a>(voters: &[HolderReply<'a>], quorum: usize) -> HolderQ
         return HolderQuorum::Held(token, least(voters, token, quorum));
     }
     let pending = count(&|reply| reply == HolderReply::Pending);
-    let answered = count(&HolderReply::is_answer);
-    if answered + pending < quorum {
+    let replied = count(&HolderReply::is_reply);
+    if replied + pending < quorum {
         return HolderQuorum::NoQuorum;
     }
     let strongest = free.max(most.map_or(0, |(nodes, _)| nodes));
-    if strongest + pending < quorum && answered >= quorum {
+    if strongest + pending < quorum && replied >= quorum {
         HolderQuorum::Undecided
     } else {
         HolderQuorum::Open
     }
 }
 
-/// Returns the quorum-th largest remaining time of a token. No expiry is longer than any time.
+/// Returns the quorum-th largest remaining time of a token; `None` if that key has no expiry.
 fn least(voters: &[HolderReply<'_>], token: &Token, quorum: usize) -> Option<Duration> {
     let mut remaining: Vec<_> = voters
         .iter()
@@ -226,7 +226,7 @@ mod tests {
             let held_for = |least: u64| {
                 count(&|reply| matches!(reply, Reply::Held(holder, left) if holder == who && left >= least))
             };
-            // The largest time for which a quorum has the key.
+            // The longest time for which a quorum has the key.
             if let Some(left) = (0..=60).rev().find(|least| held_for(*least) >= needed) {
                 return Concluded::Held(who, (left < 60).then_some(left));
             }

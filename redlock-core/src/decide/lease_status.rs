@@ -28,7 +28,7 @@ pub(crate) enum Degraded {
 pub(crate) struct LeaseStatus {
     /// The moment at which the lease is no longer valid. It is the origin of time until a quorum has granted.
     deadline: Instant,
-    /// The TTL of the round that set the deadline, and so of its keys.
+    /// The TTL of the round that set the deadline, which is also the TTL of its keys.
     ttl: Option<Ttl>,
     degraded: Option<Degraded>,
     ended: Option<Loss>,

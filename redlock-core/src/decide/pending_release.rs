@@ -182,7 +182,7 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    fn answer(deleted: bool, connection: Option<ConnectionId>, sent: u64) -> EndedRelease {
+    fn reply(deleted: bool, connection: Option<ConnectionId>, sent: u64) -> EndedRelease {
         EndedRelease { deleted: Some(deleted), connection, sent: at(sent), at: at(sent + 1) }
     }
 
@@ -201,22 +201,22 @@ mod tests {
         writes.begin(A);
         assert_eq!(
             Next::Done,
-            writes.pending_release().next(answer(true, A, 0), TIMEOUT),
+            writes.pending_release().next(reply(true, A, 0), TIMEOUT),
             "the write was carried out"
         );
-        assert_ne!(Next::Done, writes.pending_release().next(answer(false, A, 0), TIMEOUT));
+        assert_ne!(Next::Done, writes.pending_release().next(reply(false, A, 0), TIMEOUT));
         writes.end_unknown();
         assert_eq!(
             Next::Done,
-            writes.pending_release().next(answer(false, A, 0), TIMEOUT),
+            writes.pending_release().next(reply(false, A, 0), TIMEOUT),
             "the call had ended"
         );
     }
 
     #[test]
     fn a_deleted_key_ends_the_cleanup_of_a_single_write() {
-        assert_eq!(Next::Done, unsettled(&[A]).next(answer(true, B, 0), TIMEOUT));
-        assert_ne!(Next::Done, unsettled(&[A, B]).next(answer(true, B, 0), TIMEOUT));
+        assert_eq!(Next::Done, unsettled(&[A]).next(reply(true, B, 0), TIMEOUT));
+        assert_ne!(Next::Done, unsettled(&[A, B]).next(reply(true, B, 0), TIMEOUT));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
         writes.begin(A);
         writes.settle(true);
         writes.begin(A);
-        assert_ne!(Next::Done, writes.pending_release().next(answer(true, B, 0), TIMEOUT));
+        assert_ne!(Next::Done, writes.pending_release().next(reply(true, B, 0), TIMEOUT));
     }
 
     #[test]
@@ -234,21 +234,21 @@ mod tests {
         writes.begin(None);
         writes.settle(false);
         writes.begin(None);
-        assert_ne!(Next::Done, writes.pending_release().next(answer(true, None, 0), TIMEOUT));
+        assert_ne!(Next::Done, writes.pending_release().next(reply(true, None, 0), TIMEOUT));
     }
 
     #[test]
     fn a_reply_after_the_write_on_its_connection_ends_the_cleanup() {
-        assert_eq!(Next::Done, unsettled(&[A]).next(answer(false, A, 0), TIMEOUT));
-        assert_eq!(Next::Done, unsettled(&[A, A]).next(answer(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Done, unsettled(&[A]).next(reply(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Done, unsettled(&[A, A]).next(reply(false, A, 0), TIMEOUT));
         assert_ne!(
             Next::Done,
-            unsettled(&[A, B]).next(answer(false, B, 0), TIMEOUT),
+            unsettled(&[A, B]).next(reply(false, B, 0), TIMEOUT),
             "one of the writes was on connection A"
         );
         assert_ne!(
             Next::Done,
-            unsettled(&[None]).next(answer(false, None, 0), TIMEOUT),
+            unsettled(&[None]).next(reply(false, None, 0), TIMEOUT),
             "the order is unknown"
         );
     }
@@ -256,10 +256,10 @@ mod tests {
     #[test]
     fn without_order_two_replies_a_node_timeout_apart_end_the_cleanup() {
         let mut pending_release = unsettled(&[A]);
-        assert_eq!(Next::Again(at(101)), pending_release.next(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(101)), pending_release.next(reply(false, B, 0), TIMEOUT));
         assert_eq!(
             Next::Again(at(101)),
-            pending_release.next(answer(false, B, 100), TIMEOUT),
+            pending_release.next(reply(false, B, 100), TIMEOUT),
             "the second release was sent too early"
         );
         assert_eq!(
@@ -267,7 +267,7 @@ mod tests {
             pending_release.without_reply(at(500)),
             "time alone does not end the cleanup"
         );
-        assert_eq!(Next::Done, pending_release.next(answer(false, B, 101), TIMEOUT));
+        assert_eq!(Next::Done, pending_release.next(reply(false, B, 101), TIMEOUT));
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         writes.begin(A);
         writes.settle(true);
         assert_eq!(Next::Again(at(0)), writes.pending_release().without_reply(at(0)), "the key was written");
-        assert_eq!(Next::Done, writes.pending_release().next(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Done, writes.pending_release().next(reply(false, B, 0), TIMEOUT));
     }
 
     #[test]
@@ -297,8 +297,8 @@ mod tests {
     fn a_write_of_another_process_may_be_settled_or_in_flight() {
         let foreign = || WriteState::foreign().pending_release();
         assert!(foreign().writes.written);
-        assert_ne!(Next::Done, foreign().next(answer(true, A, 0), TIMEOUT), "a refill may follow");
-        assert_ne!(Next::Done, foreign().next(answer(false, A, 0), TIMEOUT));
+        assert_ne!(Next::Done, foreign().next(reply(true, A, 0), TIMEOUT), "a refill may follow");
+        assert_ne!(Next::Done, foreign().next(reply(false, A, 0), TIMEOUT));
         assert_eq!(Next::Again(at(0)), foreign().without_reply(at(0)));
     }
 
@@ -309,6 +309,6 @@ mod tests {
         writes.settle(false);
         writes.begin(B);
         writes.end_unknown();
-        assert_eq!(Next::Done, writes.pending_release().next(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Done, writes.pending_release().next(reply(false, B, 0), TIMEOUT));
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum NodeView {
     /// Nothing is known: the node is not watched, or does not reply.
     Unknown,
     /// The watched node has sent a notification and is being queried.
-    Asked,
+    Queried,
     Free,
     /// The lock is held until then, unless it is extended; `None` without an expiry.
     Taken(Option<Instant>),
@@ -37,7 +37,9 @@ pub(crate) enum Readiness {
 }
 
 impl NodeView {
-    /// Returns the view that follows from the admission alone: a node in quarantine grants nothing before its end.
+    /// Returns the view that follows from the admission alone.
+    ///
+    /// A node in quarantine grants nothing before the end of the quarantine.
     pub(crate) fn of_admission(admission: Admission, now: Instant) -> Self {
         match admission {
             Admission::Unchecked | Admission::Admitted(_) => Self::Free,
@@ -51,7 +53,7 @@ impl NodeView {
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
-            (Self::Asked, _) | (_, Self::Asked) => Self::Asked,
+            (Self::Queried, _) | (_, Self::Queried) => Self::Queried,
             (Self::Free, view) | (view, Self::Free) => view,
             (Self::Taken(one), Self::Taken(other)) => {
                 Self::Taken(one.zip(other).map(|(one, other)| one.max(other)))
@@ -74,7 +76,7 @@ impl NodeView {
         match self {
             Self::Free => Some(now),
             Self::Taken(until) => until.map(|until| until + EXPIRY_GRANULE),
-            Self::Asked | Self::Unknown => None,
+            Self::Queried | Self::Unknown => None,
         }
     }
 }
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_quorum_must_be_free_now() {
-        use NodeView::{Asked, Free, Unknown};
+        use NodeView::{Free, Queried, Unknown};
         let forever = NodeView::Taken(None);
         let cases = [
             // Nodes that never granted count as free.
@@ -172,9 +174,9 @@ mod tests {
             (vec![Free, Free, Unknown, Unknown, Unknown], Readiness::Blind),
             // An extension causes notifications of all nodes at once. While the nodes are queried, the view is not
             // blind.
-            (vec![Asked; 5], Readiness::Watched(None)),
-            (vec![Free, Free, Asked, Unknown, Unknown], Readiness::Watched(None)),
-            (vec![Free, Asked, Unknown, Unknown, Unknown], Readiness::Blind),
+            (vec![Queried; 5], Readiness::Watched(None)),
+            (vec![Free, Free, Queried, Unknown, Unknown], Readiness::Watched(None)),
+            (vec![Free, Queried, Unknown, Unknown, Unknown], Readiness::Blind),
         ];
         for (views, expected) in cases {
             assert_eq!(expected, readiness(views.clone(), 3, at(100)), "{views:?}");
@@ -212,12 +214,12 @@ mod tests {
 
     #[test]
     fn several_resources_are_free_on_a_node_if_all_of_them_are() {
-        use NodeView::{Asked, Free, Unknown};
+        use NodeView::{Free, Queried, Unknown};
         assert_eq!(Free, Free.and(Free));
         assert_eq!(locked(5), Free.and(locked(5)));
         assert_eq!(locked(7), locked(5).and(locked(7)));
         assert_eq!(NodeView::Taken(None), locked(5).and(NodeView::Taken(None)));
         assert_eq!(Unknown, Unknown.and(locked(5)));
-        assert_eq!((Asked, Unknown), (Free.and(Asked), Asked.and(Unknown)));
+        assert_eq!((Queried, Unknown), (Free.and(Queried), Queried.and(Unknown)));
     }
 }

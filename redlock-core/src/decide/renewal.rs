@@ -14,7 +14,7 @@ use crate::decide::backoff::{MIN_DELAY, equal_jitter};
 use crate::types::instant::Instant;
 use crate::types::ttl::Ttl;
 
-/// The longest delay between two attempts: unreachable nodes may be back.
+/// The longest delay between two attempts, so that nodes that recover are used soon.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
 /// The minimum interval between two checks of the connections.
@@ -29,10 +29,10 @@ pub(crate) fn first_due(deadline: Instant, ttl: Ttl, random: u64) -> Instant {
     deadline - ttl + equal_jitter(ttl / 3, random)
 }
 
-/// Returns the renewal time of a lease that is valid until `deadline`.
+/// Returns the time of a later renewal of a lease that is valid until `deadline`.
 pub(crate) fn due(deadline: Instant, ttl: Ttl, random: u64) -> Instant {
     let ttl = ttl.as_duration();
-    // 19 thirtieths, and one or two more.
+    // 20 to 21 thirtieths of the TTL are left: 19, and one or two more at random.
     deadline - ttl / 30 * 19 - equal_jitter(ttl / 15, random)
 }
 
@@ -56,7 +56,9 @@ pub(crate) fn is_late(late: Duration, ttl: Ttl) -> bool {
     late >= ttl.as_duration() / 2
 }
 
-/// Returns the next attempt after a failure; `None` when no time is left. The lease is lost at `ends` otherwise.
+/// Returns the time of the next attempt after a failure; `None` if it would not precede `ends`.
+///
+/// The lease is lost at `ends` unless an attempt succeeds.
 pub(crate) fn again(now: Instant, ends: Instant, ttl: Ttl, random: u64) -> Option<Instant> {
     let left = ends.saturating_duration_since(now);
     let delay = equal_jitter((left / 4).min(LONGEST_DELAY), random).max(min_delay(ttl));

@@ -94,7 +94,7 @@ impl Tally {
 
     pub(crate) fn decide(self, kind: RoundKind, quorum: usize) -> Decision {
         let Self { granted, denied, superseded, failed, quarantined, pending } = self;
-        // A vote that does not count is as good as none.
+        // A vote that does not count has the effect of a missing vote.
         let failed = failed + quarantined;
         if granted >= quorum {
             return Decision::Won;

@@ -5,8 +5,8 @@
 //! with a timer, and a part whose timer was late does not count. Once the process runs again, the node has as much time
 //! as it had before.
 //!
-//! A part in which the node replied to many other requests does not count either: the node works, and the request waits
-//! in a long queue, probably in this process. The number of parts that do not count is bounded.
+//! A part in which the node replied to many other requests does not count either. The node works then, and the request
+//! waits in a long queue, probably in this process. The number of parts that do not count is bounded.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const QUEUE: u32 = 16;
 
 /// The maximum number of parts that do not count. Behind a long queue, a limit lasts up to three times as long.
 ///
-/// After so many late parts, the runtime has run as often and has read no reply.
+/// Between that many late parts, the runtime has run often enough to read a reply.
 const MAX_UNCOUNTED: u32 = 2 * PARTS;
 
 /// The lateness of timers on an idle machine.
@@ -30,7 +30,7 @@ const TOLERANCE: Duration = Duration::from_millis(3);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeLimit {
     nominal_end: Instant,
-    /// The end, pauses included.
+    /// The end, extended by the parts that did not count.
     end: Instant,
     part: Duration,
     next: Instant,

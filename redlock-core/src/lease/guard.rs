@@ -140,8 +140,9 @@ impl Guard {
     /// [clock drift factor](crate::Builder::clock_drift_factor), and by at most 500 ms in all. Returns once a quorum has
     /// confirmed; the remaining requests continue in the background.
     ///
-    /// Writes of the lock that are still in flight are awaited first, for at most two node timeouts. If the outcome of
-    /// one stays unknown, or the connection of a renewal in flight breaks, a key may still live for up to its TTL.
+    /// Writes of the lock that are still in flight are awaited first, for at most two node timeouts. A key may still
+    /// live for up to its TTL in two cases: the outcome of such a write stays unknown, or the connection of a renewal
+    /// in flight breaks.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]

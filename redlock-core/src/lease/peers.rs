@@ -24,7 +24,9 @@ pub(super) struct LeasePeer {
     writes: WriteState,
     /// True if the node counts for a newer claim than this one.
     superseded: bool,
-    /// The release that is not confirmed yet; `None` before the end of the lease, and once another part follows it up.
+    /// The release that is not confirmed yet.
+    ///
+    /// `None` before the end of the lease, and after another part has taken the release over.
     release: Option<PendingRelease>,
 }
 

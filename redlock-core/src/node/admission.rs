@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::types::ttl::EXPIRY_GRANULE;
 
-/// The answer of a node to the question whether its votes count.
+/// The admission of a node, which determines if its votes count.
 ///
 /// See [`LockNode::admission`](super::LockNode::admission).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,9 +33,10 @@ pub enum NodeErrorKind {
     Rejected,
     /// The resource's key holds a value that is not a lock. Nothing was changed.
     WrongType,
-    /// The fencing counter of a resource is unusable: it is no number, at its maximum, or too far ahead of the clock.
+    /// The fencing counter of a resource is unusable.
     ///
-    /// Nothing was changed, and the counter stays as it is until an operator corrects it.
+    /// The counter is not a number, at its maximum, or too far ahead of the clock. Nothing was changed, and the counter
+    /// stays as it is until an operator corrects it.
     DamagedCounter,
     /// The backend does not support the operation. Nothing was sent.
     Unsupported,
@@ -93,7 +94,9 @@ impl NodeError {
         Self::new(NodeErrorKind::WrongType, format!("key {resource:?} holds a non-lock value"))
     }
 
-    /// Creates an error: a fencing counter is unusable. The message names the resource and the defect.
+    /// Creates an error: a fencing counter is unusable.
+    ///
+    /// The message names the resource and the defect.
     ///
     /// ```
     /// # use redlock_core::node::{NodeError, NodeErrorKind};

@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
         Self { replies, seen: replies.get(), check, request }
     }
 
-    /// Returns how often the node has replied to other requests of this client since the last call of this method.
+    /// Returns the number of replies to other requests of this client since the last call.
     pub(crate) fn other_replies(&mut self) -> u32 {
         let before = mem::replace(&mut self.seen, self.replies.get());
         self.seen.wrapping_sub(before)

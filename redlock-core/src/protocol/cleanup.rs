@@ -88,7 +88,7 @@ struct Queue {
     pushed: u64,
     bytes: usize,
     /// The time of the first failed release since the last acknowledged one.
-    unanswered_since: Option<Instant>,
+    silent_since: Option<Instant>,
     is_behind: bool,
     /// True while there is a task; it may have taken entries out of the queue.
     running: bool,
@@ -111,8 +111,7 @@ impl Queue {
         self.pushed += 1;
         self.bytes += entry.bytes();
         self.entries.insert((due, self.pushed), entry);
-        let silence =
-            self.unanswered_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        let silence = self.silent_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         let limit = if silence < SILENCE { MAX_BYTES } else { MAX_BYTES_UNANSWERED };
         let before = self.entries.len();
         while self.bytes > limit && self.entries.len() > 1 {
@@ -136,7 +135,7 @@ impl Queue {
     /// Updates whether the node is behind; returns `Some` if this has changed.
     fn update_behind(&mut self) -> Option<bool> {
         let limit = if self.is_behind { BEHIND / 2 } else { BEHIND };
-        let is_behind = self.unanswered_since.is_none() && self.entries.len() > limit;
+        let is_behind = self.silent_since.is_none() && self.entries.len() > limit;
         let changed = is_behind != self.is_behind;
         self.is_behind = is_behind;
         changed.then_some(is_behind)
@@ -296,7 +295,7 @@ impl CleanupTask {
         }
         drop(calls);
         let mut queue = locked(&peer.cleanup.queue);
-        queue.unanswered_since = if replied { None } else { queue.unanswered_since.or(Some(sent)) };
+        queue.silent_since = if replied { None } else { queue.silent_since.or(Some(sent)) };
         let mut dropped = 0;
         for ((entry, release), next) in self.batch.drain(..).zip(releases).zip(next) {
             if let Next::Again(due) = next {
@@ -358,7 +357,7 @@ mod tests {
 
     #[test]
     fn beyond_the_limit_the_oldest_entries_are_dropped() {
-        let mut queue = Queue { unanswered_since: Some(at(0)), ..Queue::default() };
+        let mut queue = Queue { silent_since: Some(at(0)), ..Queue::default() };
         let limit = MAX_BYTES_UNANSWERED / entry(0).bytes();
         let count = u32::try_from(limit).unwrap() + 464;
         let silent = at(0) + SILENCE;
@@ -390,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_node_that_does_not_reply_is_never_behind() {
-        let mut queue = Queue { unanswered_since: Some(at(0)), ..Queue::default() };
+        let mut queue = Queue { silent_since: Some(at(0)), ..Queue::default() };
         for token in 0..10_000 {
             queue.push(at(1), at(1), entry(token));
             assert_eq!(None, queue.update_behind());

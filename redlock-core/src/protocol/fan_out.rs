@@ -192,7 +192,7 @@ impl<'a> Calls<'a> {
                 self.last_reading = self.runtime.now();
             }
             let pending = self.slots.iter_mut().filter_map(Slot::pending);
-            // Every call is asked: each remembers the replies that it has seen.
+            // The fold reads every call, because each call must update its own count of replies.
             let replies = || pending.fold(0, |most, call| call.other_replies().max(most));
             if self.limit.has_passed(self.last_reading, replies) {
                 return Poll::Ready(());

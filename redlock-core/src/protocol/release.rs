@@ -84,9 +84,9 @@ struct HandOver<'a> {
 impl<'a> HandOver<'a> {
     /// Prepares it before the releases are sent; `None` if no task can take the turn now.
     ///
-    /// The next task is woken here already. If the runtime has one thread, that task then runs before those of the
-    /// clients, so each client sends the release and the attempt in one write. A task that runs earlier than that, on
-    /// another thread, finds that it still waits.
+    /// The next task is woken here already. If the runtime has one thread, that task then runs before the tasks that
+    /// drive the connections. Thus each connection sends the release and the attempt in one write. A task that runs
+    /// earlier than that, on another thread, finds that it still waits.
     fn prepare(lease: &'a LeaseRecord) -> Option<Self> {
         lease.wake_next().then(|| Self { lease, before: lease.settled_connections() })
     }

@@ -79,8 +79,8 @@ impl Responses {
 
     /// Counts the votes so far.
     ///
-    /// Nodes that are one server have one vote, the strongest of theirs. Among the nodes that granted a fenced claim,
-    /// only the largest group whose counters are [together](crate::decide::fencing) has a vote.
+    /// Nodes that are one server have one vote, which is the strongest of their votes. Among the nodes that granted a
+    /// fenced claim, only the largest group whose counters are [together](crate::decide::fencing) has a vote.
     pub(crate) fn tally(&self, inner: &Inner) -> Tally {
         let group = self.together(inner);
         let vote = |index: usize| match self.outcome(index) {
@@ -99,8 +99,8 @@ impl Responses {
 
     /// Returns the counters that nodes reported.
     ///
-    /// Nodes that are one server have one counter, the greatest of theirs, because one of them may wrongly claim to be
-    /// this server.
+    /// Nodes that are one server have one counter, which is the greatest of their counters. One of these nodes may
+    /// wrongly claim to be this server.
     pub(crate) fn counters(&self) -> impl Iterator<Item = FencingToken> + Clone {
         (0..self.responses.len()).filter_map(|index| self.counter(index))
     }
@@ -109,16 +109,16 @@ impl Responses {
     ///
     /// `None` if it has none, or if another node is the same server and reported a greater one.
     fn counter(&self, index: usize) -> Option<FencingToken> {
-        let answered = |index: usize| match self.outcome(index) {
+        let counter_of = |index: usize| match self.outcome(index) {
             Outcome::GrantedFenced(counter) => Some(*counter),
             _ => None,
         };
         // If counters are equal, the first one counts.
-        let rank = |index: usize| answered(index).map(|counter| (counter, usize::MAX - index));
+        let rank = |index: usize| counter_of(index).map(|counter| (counter, usize::MAX - index));
         let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
         let beaten =
             self.aliases && (0..self.responses.len()).filter(same).any(|other| rank(other) > rank(index));
-        answered(index).filter(|_| !beaten)
+        counter_of(index).filter(|_| !beaten)
     }
 
     /// Returns the largest group of counters that are together.

@@ -67,8 +67,7 @@ pub enum ErrorKind {
     /// The process has too many attempts to make.
     ///
     /// The limit is [`max_concurrent_attempts`](crate::Builder::max_concurrent_attempts). Either the request did not
-    /// get its turn in time, or too many others were waiting for theirs. Nothing was sent, or nothing in the last
-    /// attempt.
+    /// get its turn in time, or too many other requests were waiting. The last attempt sent nothing.
     Overloaded,
     /// Too few nodes replied: errors and timeouts alone exclude a quorum.
     NoQuorum,
@@ -357,7 +356,7 @@ impl Error {
         self.denials().filter_map(|denial| denial.remaining).max().or(local)
     }
 
-    /// Returns the time until a quorum of nodes can count again, if quarantine prevents the lock.
+    /// Returns the time until a quorum counts again, if quarantine prevents the lock.
     ///
     /// `None` if enough nodes count, or if the time is unknown. Nodes that did not reply are ignored. See
     /// [`LockNode::admission`](crate::node::LockNode::admission).

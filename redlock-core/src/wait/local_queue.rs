@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use crate::decide::fifo::{Queue, TurnPoll, Wakers};
+use crate::decide::fifo::{Queue, TurnResult, Wakers};
 use crate::inner::Inner;
 use crate::runtime::Alarm;
 use crate::sync::{Mutex, locked};
@@ -78,7 +78,10 @@ impl QueuePlace {
             return false;
         }
         for resource in &*self.resources {
-            queues.entry(resource.clone()).or_default().poll_turn(self.number, now, || Waker::noop().clone());
+            queues
+                .entry(resource.clone())
+                .or_default()
+                .request_turn(self.number, now, || Waker::noop().clone());
         }
         self.entered = self.resources.len();
         true
@@ -117,7 +120,7 @@ impl QueuePlace {
         queue.and_then(Queue::holder).cloned()
     }
 
-    /// Returns the tokens of the leases that handed over the turn, and whose releases are not confirmed yet.
+    /// Returns the tokens of the leases that handed the turn over before their releases were confirmed.
     pub(crate) fn unconfirmed(&self) -> Vec<Token> {
         let queues = locked(&self.inner.queues.queues);
         let queues = self.resources.iter().filter_map(|resource| queues.get(resource));
@@ -147,15 +150,18 @@ impl QueuePlace {
     fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
         loop {
             let (now, resource) = (self.inner.now(), &self.resources[self.entered - 1]);
-            let (polled, before) = {
+            let (result, before) = {
                 let mut queues = locked(&self.inner.queues.queues);
-                queues.entry(resource.clone()).or_default().poll_turn(self.number, now, || cx.waker().clone())
+                queues
+                    .entry(resource.clone())
+                    .or_default()
+                    .request_turn(self.number, now, || cx.waker().clone())
             };
             drop(before);
-            match polled {
-                TurnPoll::Turn => return Poll::Ready(()),
-                TurnPoll::Wait => return Poll::Pending,
-                TurnPoll::WaitUntil(until) => ready!(alarm.poll_at(&*self.inner.runtime, until, cx)),
+            match result {
+                TurnResult::Turn => return Poll::Ready(()),
+                TurnResult::Wait => return Poll::Pending,
+                TurnResult::WaitUntil(until) => ready!(alarm.poll_at(&*self.inner.runtime, until, cx)),
             }
         }
     }

@@ -31,7 +31,7 @@ pub(crate) async fn is_used(
         .peers
         .iter()
         .filter(|peer| peer.node.capabilities().watch)
-        .map(|peer| resources.iter().map(|resource| View::Asked(peer.node.watch(resource))).collect())
+        .map(|peer| resources.iter().map(|resource| View::Queried(peer.node.watch(resource))).collect())
         .collect();
     poll_fn(|cx| {
         views.iter_mut().flatten().for_each(|view| view.poll(cx));
@@ -45,7 +45,7 @@ pub(crate) async fn is_used(
 /// The view of one resource on one node.
 enum View<'a> {
     /// The node has not replied.
-    Asked(Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>),
+    Queried(Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>),
     /// The resource was free, and the node notifies of changes.
     Free(BoxFuture<()>),
     /// The resource was held, or has changed.
@@ -56,7 +56,7 @@ enum View<'a> {
 
 impl View<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) {
-        if let Self::Asked(watch) = self {
+        if let Self::Queried(watch) = self {
             let Poll::Ready(watch) = watch.as_mut().poll(cx) else { return };
             *self = match watch {
                 Ok(Watch { availability: Availability::Free, changed }) => Self::Free(changed),

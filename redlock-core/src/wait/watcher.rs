@@ -51,9 +51,11 @@ pub(crate) struct LockWatcher<'a> {
     queries: QueryPermit<'a>,
 }
 
-/// The watches of a [`LockWatcher`] between two requests for the same resources, by node, then by resource.
+/// The watches of a [`LockWatcher`] between two requests for the same resources.
 ///
-/// A watch stays true although nobody looks: any later change completes it.
+/// They are ordered by node, then by resource.
+///
+/// A watch that no task polls stays valid, because any later change completes it.
 #[derive(Default)]
 pub(crate) struct Parked(Vec<Option<Active>>);
 
@@ -66,7 +68,7 @@ enum QueryPermit<'a> {
     None,
     /// The queries wait for the replies to those of other requests.
     Wait(PermitWait<'a>),
-    /// Queries are allowed while any of them is unanswered.
+    /// Queries are allowed until all of them have a reply.
     Granted { _permit: Permit },
 }
 
@@ -145,8 +147,9 @@ impl<'a> LockWatcher<'a> {
         wake
     }
 
-    /// Returns whether a quorum of nodes is free according to their last replies, and none of these has sent a
-    /// notification since then. It makes no query.
+    /// Returns whether a quorum of nodes is still free, without a query.
+    ///
+    /// A node counts as free if its last reply says so and it has sent no notification since then.
     pub(crate) async fn is_still_free(&mut self) -> bool {
         poll_fn(|cx| {
             let (now, limit) = (self.inner.now(), self.inner.settings.node_timeout);
@@ -259,9 +262,9 @@ impl<'a> NodeWatch<'a> {
     fn view(&self, now: Instant) -> NodeView {
         match &self.phase {
             Phase::Armed(_, view, _) => *view,
-            Phase::Arming(..) if self.watched => NodeView::Asked,
+            Phase::Arming(..) if self.watched => NodeView::Queried,
             // The query waits for its permit.
-            Phase::Idle(at) if self.notified && *at <= now => NodeView::Asked,
+            Phase::Idle(at) if self.notified && *at <= now => NodeView::Queried,
             Phase::Idle(_) | Phase::Arming(..) => NodeView::Unknown,
         }
     }
@@ -275,7 +278,7 @@ impl<'a> NodeWatch<'a> {
         match self.view(now) {
             NodeView::Free => self.phase = Phase::Idle(now),
             NodeView::Taken(Some(until)) if until <= now => self.phase = Phase::Idle(now),
-            NodeView::Taken(_) | NodeView::Asked | NodeView::Unknown => {}
+            NodeView::Taken(_) | NodeView::Queried | NodeView::Unknown => {}
         }
     }
 

@@ -77,7 +77,8 @@ pub(crate) fn builder(process: &Process, nodes: &[FakeNode]) -> Builder {
 /// Sends the events of this thread to `subscriber` until the returned value is dropped.
 ///
 /// While a process has one subscriber, `tracing` lets the first thread that reaches an event decide for all threads. A
-/// thread of another test, which has no subscriber, would disable the event. With two subscribers, both are asked.
+/// thread of another test, which has no subscriber, would disable the event. With two subscribers, `tracing` consults
+/// both.
 pub(crate) fn subscribe(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
     let second = Dispatch::new(NoSubscriber::new());
     (subscriber::set_default(subscriber), second)

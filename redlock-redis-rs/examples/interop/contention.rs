@@ -23,32 +23,32 @@ const TTL: Duration = Duration::from_secs(3);
 const RETRY_DELAY: Duration = Duration::from_millis(4);
 
 pub(crate) struct Outcome {
-    pub(crate) ours: usize,
-    pub(crate) theirs: usize,
+    pub(crate) own_rounds: usize,
+    pub(crate) peer_rounds: usize,
     /// The number of times that the lock went from one side to the other.
     pub(crate) changes: usize,
     pub(crate) overlaps: usize,
 }
 
-/// Contends for two names. They exclude each other only if `our_name` and `their_name` are the same lock.
+/// Contends for two names. They exclude each other only if `own_name` and `peer_name` are the same lock.
 pub(crate) async fn contend(
     redlock: &Redlock,
-    our_name: &str,
-    theirs: &mut Peer,
-    their_name: &str,
+    own_name: &str,
+    peer: &mut Peer,
+    peer_name: &str,
     rounds: usize,
 ) -> Result<Outcome, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().to_str().ok_or("the name of the temporary folder is no text")?;
-    let line = format!("contend {their_name} {} {path} t {rounds}", TTL.as_millis());
-    let (ours, theirs) = tokio::join!(alone(redlock, our_name, folder.path(), rounds), theirs.command(&line));
-    let (mut overlaps, theirs) = (ours?, theirs?);
-    let (_, their_overlaps) = theirs.split_once(' ').ok_or("rounds and overlaps")?;
-    overlaps += their_overlaps.parse::<usize>()?;
+    let line = format!("contend {peer_name} {} {path} t {rounds}", TTL.as_millis());
+    let (own, other) = tokio::join!(alone(redlock, own_name, folder.path(), rounds), peer.command(&line));
+    let (mut overlaps, other) = (own?, other?);
+    let (_, peer_overlaps) = other.split_once(' ').ok_or("rounds and overlaps")?;
+    overlaps += peer_overlaps.parse::<usize>()?;
     let log = std::fs::read(folder.path().join("log"))?;
-    let ours = log.iter().map(|mark| usize::from(*mark == b'o')).sum();
+    let own_rounds = log.iter().map(|mark| usize::from(*mark == b'o')).sum();
     let changes = log.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    Ok(Outcome { ours, theirs: log.len() - ours, changes, overlaps })
+    Ok(Outcome { own_rounds, peer_rounds: log.len() - own_rounds, changes, overlaps })
 }
 
 /// Runs the rounds of this side. Returns the number of overlaps.

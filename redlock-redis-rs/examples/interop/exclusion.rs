@@ -15,11 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn exclude(
     redlock: &Redlock,
-    theirs: &mut Peer,
+    peer: &mut Peer,
     servers: &[RedisServer],
 ) -> Result<(), Box<dyn Error>> {
     // The other side holds the lock. This side is denied, and its cleanup leaves the keys of the other side alone.
-    expect(theirs.lock("a", TTL).await?, "the other side cannot acquire a free lock")?;
+    expect(peer.lock("a", TTL).await?, "the other side cannot acquire a free lock")?;
     everywhere(servers).await?;
     let held = keys(servers);
     expect(
@@ -28,24 +28,24 @@ pub(crate) async fn exclude(
     )?;
     redlock.health().await; // runs after the cleanup on every connection
     expect(keys(servers) == held, "a denied attempt of this side changes keys of the other side")?;
-    theirs.unlock().await?;
+    peer.unlock().await?;
     gone(servers).await?;
 
     // This side holds the lock, with the same checks in the other direction.
     let guard = lock_everywhere(redlock).await?;
     let held = keys(servers);
-    expect(!theirs.lock("a", TTL).await?, "a lock of this side does not exclude the other side")?;
+    expect(!peer.lock("a", TTL).await?, "a lock of this side does not exclude the other side")?;
     sleep(SHORT).await; // some clients clean up in the background
     expect(keys(servers) == held, "a denied attempt of the other side changes keys of this side")?;
     expect(guard.release().await? == ReleaseOutcome::Released, "this side has lost its lock")?;
 
     // The lock of the other side has expired, and this side holds it. A late release by the other side deletes nothing.
-    expect(theirs.lock("a", SHORT).await?, "the other side cannot acquire a released lock")?;
+    expect(peer.lock("a", SHORT).await?, "the other side cannot acquire a released lock")?;
     sleep(SHORT / 2).await; // some clients continue in the background
     gone(servers).await?;
     let guard = lock_everywhere(redlock).await?;
     let held = keys(servers);
-    theirs.unlock().await?;
+    peer.unlock().await?;
     sleep(SHORT).await;
     expect(keys(servers) == held, "a late release by the other side deletes the lock of this side")?;
     expect(guard.release().await? == ReleaseOutcome::Released, "this side has lost its lock")?;
@@ -53,7 +53,7 @@ pub(crate) async fn exclude(
     // The lock of this side has expired, and the other side holds it.
     let guard = redlock.lock("a", SHORT).await?;
     gone(servers).await?;
-    expect(theirs.lock("a", TTL).await?, "the other side cannot acquire an expired lock")?;
+    expect(peer.lock("a", TTL).await?, "the other side cannot acquire an expired lock")?;
     everywhere(servers).await?;
     let held = keys(servers);
     expect(
@@ -62,7 +62,7 @@ pub(crate) async fn exclude(
     )?;
     redlock.health().await;
     expect(keys(servers) == held, "a late release by this side deletes the lock of the other side")?;
-    theirs.unlock().await?;
+    peer.unlock().await?;
     gone(servers).await
 }
 

@@ -53,36 +53,36 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn pair(name: &str, prefix: &str, command: &[String], rounds: usize) -> Result<(), Box<dyn Error>> {
     let servers = RedisServer::start_many(5);
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
-    let redlock = ours(&urls, prefix)?;
-    let mut theirs = Peer::start(command, &urls)?;
+    let redlock = own_client(&urls, prefix)?;
+    let mut peer = Peer::start(command, &urls)?;
 
-    exclude(&redlock, &mut theirs, &servers).await?;
+    exclude(&redlock, &mut peer, &servers).await?;
 
-    let unlocked = contend(&redlock, "one", &mut theirs, "another", BROKEN_ROUNDS).await?;
+    let unlocked = contend(&redlock, "one", &mut peer, "another", BROKEN_ROUNDS).await?;
     if unlocked.overlaps == 0 {
         return Err(
             "the judge sees no overlap of two holders of two different locks, so it cannot detect any".into(),
         );
     }
-    let outcome = contend(&redlock, "contended", &mut theirs, "contended", rounds).await?;
+    let outcome = contend(&redlock, "contended", &mut peer, "contended", rounds).await?;
     if outcome.overlaps > 0 {
         return Err(format!("{} overlaps in {rounds} rounds", outcome.overlaps).into());
     }
-    if rounds >= ROUNDS && outcome.ours.min(outcome.theirs) < FEW {
+    if rounds >= ROUNDS && outcome.own_rounds.min(outcome.peer_rounds) < FEW {
         return Err(format!(
             "{} rounds of this side, {} of the other side: too little contention",
-            outcome.ours, outcome.theirs
+            outcome.own_rounds, outcome.peer_rounds
         )
         .into());
     }
     println!(
         "| {name} | yes | yes | never | never | {} + {}, {} handoffs | 0 |",
-        outcome.ours, outcome.theirs, outcome.changes
+        outcome.own_rounds, outcome.peer_rounds, outcome.changes
     );
     redlock.close().await;
     Ok(())
 }
 
-fn ours(urls: &[String], prefix: &str) -> Result<Redlock, Box<dyn Error>> {
+fn own_client(urls: &[String], prefix: &str) -> Result<Redlock, Box<dyn Error>> {
     Ok(builder_with(urls, &Options::tokio().key_prefix(prefix))?.build()?)
 }

@@ -138,12 +138,12 @@ pub(crate) async fn acquire_of_own_and_foreign_resources_changes_nothing(stage: 
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
-            stage.acquire(&claim("theirs", "bob"), hour()).await;
-            stage.acquire(&claim([resource, "free", "theirs"], "alice"), hour()).await
+            stage.acquire(&claim("foreign", "bob"), hour()).await;
+            stage.acquire(&claim([resource, "free", "foreign"], "alice"), hour()).await
         })
         .await;
     denied(vote, "acquire is denied where one resource holds another token");
     holds_true(stage.is_free("free").await, NOTHING);
-    holds_true(stage.holds("theirs", "bob").await, NOTHING);
+    holds_true(stage.holds("foreign", "bob").await, NOTHING);
     stage.expires(&armed, NOTHING).await;
 }

@@ -1,4 +1,6 @@
-//! Tests of every call: it may be dropped at any await, it keeps the order of a connection, and the node has a label.
+//! Tests of dropped calls, of the order of a connection, and of the label.
+//!
+//! Each call may be dropped at any await.
 
 use std::future::Future;
 use std::ops::Range;
@@ -48,7 +50,7 @@ pub(crate) async fn a_dropped_release_is_atomic(stage: &Stage) {
         let alice = claim(names.clone(), "alice");
         granted(stage.acquire(&alice, hour()).await, USABLE);
         begin(stage, polls, stage.node.release(&alice)).await;
-        // Denied means that the release was carried out, and then on all resources.
+        // A denial means that the release was carried out on all resources.
         if stage.extend(&alice, hour()).await != Vote::Granted {
             for name in &names {
                 holds_true(stage.is_free(name).await, WHOLE);
@@ -81,7 +83,7 @@ pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
         begin(stage, round % 2, stage.node.extend(&alice, hour())).await;
         begin(stage, round % 3, stage.node.release(&alice)).await;
     }
-    // A node may interpret a row of dropped calls as a hung server, and reconnect.
+    // A node may take a series of dropped calls for a hung server, and reconnect.
     let (bob, dropped) = (claim("bob's", "bob"), stage.runtime.now());
     while let Err(error) = stage.node.acquire(&bob, hour()).await {
         let passed = stage.runtime.now().saturating_duration_since(dropped);
@@ -103,7 +105,7 @@ pub(crate) async fn a_connection_keeps_its_identity(stage: &Stage) {
         let unchanged = stage.node.connection() == connection;
         holds_true(
             unchanged,
-            "two equal readings of connection() mean that it stood all the while, so it stays equal",
+            "two equal readings of connection() mean that the connection did not change, so it stays equal",
         );
     }
 }
@@ -141,7 +143,7 @@ pub(crate) async fn the_label_is_readable_and_stable(stage: &Stage) {
         let before = node.label().to_owned();
         holds_true(!before.trim().is_empty(), "a node has a human-readable label");
         holds_true(!before.contains(char::is_control), "a label fits into a line of a log");
-        // Also after the node has communicated with its server.
+        // The label must stay the same after the node has communicated with its server.
         node.release(&claim("a", "alice")).await.expect("a healthy server replies");
         holds_true(before == node.label(), "a label stays the same");
     }

@@ -1,4 +1,6 @@
-//! Tests of expiry: a resource expires after its TTL, not sooner and not never, from the shortest TTL to the longest.
+//! Tests of expiry, from the shortest TTL to the longest.
+//!
+//! A resource expires after its TTL, not before it, and not much later.
 
 use redlock_core::node::Ttl;
 

@@ -112,11 +112,11 @@ pub(crate) async fn extend_requires_every_resource(stage: &Stage) {
     let (votes, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
-            stage.acquire(&claim("theirs", "bob"), hour()).await;
+            stage.acquire(&claim("foreign", "bob"), hour()).await;
             let absent = stage.extend(&claim([resource, "absent"], "alice"), hour()).await;
             let before = stage.extend(&claim([resource, "A"], "alice"), hour()).await;
-            let theirs = stage.extend(&claim([resource, "theirs"], "alice"), hour()).await;
-            [absent, before, theirs]
+            let foreign = stage.extend(&claim([resource, "foreign"], "alice"), hour()).await;
+            [absent, before, foreign]
         })
         .await;
     for vote in votes {
@@ -125,6 +125,6 @@ pub(crate) async fn extend_requires_every_resource(stage: &Stage) {
     for resource in ["absent", "A"] {
         holds_true(stage.is_free(resource).await, CREATES);
     }
-    holds_true(stage.holds("theirs", "bob").await, NOTHING);
+    holds_true(stage.holds("foreign", "bob").await, NOTHING);
     stage.expires(&armed, NOTHING).await;
 }

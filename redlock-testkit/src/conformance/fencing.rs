@@ -11,7 +11,7 @@ use redlock_core::{FencingToken, IntoResources};
 
 use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
 
-const COUNTED: &str = "acquire_fenced that is granted returns Counted";
+const COUNTED: &str = "acquire_fenced that is granted returns Granted, with the counter";
 const SETS: &str = "acquire_fenced sets every resource of the claim to its token, if each is absent";
 const NEXT: &str = "acquire_fenced that sets anything makes the counters the next of the greatest of them";
 const AGAIN: &str =
@@ -40,7 +40,7 @@ const FAR_CHANGES: &str = "where a token is too far ahead of the node's clock, n
 const GRANULE: u64 = 1 << 22;
 
 fn token(number: u64) -> FencingToken {
-    FencingToken::new(number).expect("cases count with valid numbers")
+    FencingToken::new(number).expect("cases use valid numbers")
 }
 
 #[track_caller]
@@ -93,8 +93,8 @@ async fn leave(stage: &Stage, resources: impl IntoResources, owner: &str) {
 
 /// Returns the counter of the next claim.
 async fn take_and_leave(stage: &Stage, resource: &str) -> u64 {
-    let counter = take(stage, resource, "somebody").await;
-    leave(stage, resource, "somebody").await;
+    let counter = take(stage, resource, "another-client").await;
+    leave(stage, resource, "another-client").await;
     counter
 }
 
@@ -267,7 +267,7 @@ pub(crate) async fn confirm_raises_the_counters(stage: &Stage) {
 }
 
 pub(crate) async fn confirm_prolongs_and_never_shortens(stage: &Stage) {
-    // A name of its own: if these steps are repeated, the first resource stays held.
+    // A separate name, because the first resource stays held if these steps are repeated.
     let lengthened = |resource: &str| format!("{resource}-lengthened");
     let ((vote, ttl), armed) = stage
         .in_time(async |resource, ttl| {
@@ -295,14 +295,14 @@ pub(crate) async fn confirm_prolongs_and_never_shortens(stage: &Stage) {
 }
 
 pub(crate) async fn confirm_denies_missing_and_foreign_resources(stage: &Stage) {
-    let mine = take(stage, "mine", "alice").await;
-    let theirs = take(stage, "theirs", "bob").await;
-    let fence = mine.max(theirs) + 9;
-    for resources in [vec!["gone"], vec!["theirs"], vec!["mine", "gone"], vec!["mine", "theirs"]] {
+    let own = take(stage, "own", "alice").await;
+    let foreign = take(stage, "foreign", "bob").await;
+    let fence = own.max(foreign) + 9;
+    for resources in [vec!["gone"], vec!["foreign"], vec!["own", "gone"], vec!["own", "foreign"]] {
         denied(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_DENIES);
     }
-    holds_true(take(stage, "mine", "alice").await == mine, DENIED_COUNTS);
-    holds_true(take(stage, "theirs", "bob").await == theirs, DENIED_COUNTS);
+    holds_true(take(stage, "own", "alice").await == own, DENIED_COUNTS);
+    holds_true(take(stage, "foreign", "bob").await == foreign, DENIED_COUNTS);
     holds_true(stage.is_free("gone").await, "confirm never creates a resource");
     let first = take_and_leave(stage, "gone").await;
     holds_true(first == 1 || first % GRANULE == 0, DENIED_COUNTS);
@@ -351,13 +351,13 @@ pub(crate) async fn refill_sets_absent_resources_and_raises_the_counters(stage: 
 }
 
 pub(crate) async fn refill_denies_a_resource_of_another_holder(stage: &Stage) {
-    let theirs = take(stage, "theirs", "bob").await;
-    for resources in [vec!["theirs"], vec!["free", "theirs"]] {
-        denied(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_DENIES);
+    let foreign = take(stage, "foreign", "bob").await;
+    for resources in [vec!["foreign"], vec!["free", "foreign"]] {
+        denied(refill(stage, resources, "alice", hour(), foreign + 9).await, REFILL_DENIES);
     }
-    holds_true(stage.holds("theirs", "bob").await, DENIED_COUNTS);
+    holds_true(stage.holds("foreign", "bob").await, DENIED_COUNTS);
     holds_true(stage.is_free("free").await, DENIED_COUNTS);
-    holds_true(take(stage, "theirs", "bob").await == theirs, DENIED_COUNTS);
+    holds_true(take(stage, "foreign", "bob").await == foreign, DENIED_COUNTS);
 }
 
 pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
@@ -372,8 +372,8 @@ pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
         holds_true(stage.is_free(resource).await, SUPERSEDED_CHANGES);
     }
     follows(take_and_leave(stage, "a").await, greater, SUPERSEDED_CHANGES);
-    let mine = take(stage, "a", "alice").await;
-    superseded(refill(stage, "a", "alice", hour(), mine - 1).await, mine);
+    let own = take(stage, "a", "alice").await;
+    superseded(refill(stage, "a", "alice", hour(), own - 1).await, own);
 }
 
 pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error(stage: &Stage) {
@@ -402,8 +402,8 @@ pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
     for _ in 0..10 {
         let contend = |contender: usize| async move {
             let node = if contender % 2 == 0 { &stage.node } else { &stage.twin };
-            let theirs = claim(["a", "b"], format!("token-{contender}"));
-            (contender, reply("acquire_fenced", node.acquire_fenced(&theirs, hour()).await))
+            let contending = claim(["a", "b"], format!("token-{contender}"));
+            (contender, reply("acquire_fenced", node.acquire_fenced(&contending, hour()).await))
         };
         let votes = join_all((0..16).map(contend)).await;
         let winners: Vec<_> = votes.iter().filter(|(_, vote)| counted(vote) > 0).collect();
@@ -422,11 +422,11 @@ pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
 
 pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
     let mut latest = take_and_leave(stage, "a").await;
-    let theirs = claim("a", "bob");
+    let foreign = claim("a", "bob");
     for _ in 0..3 {
-        let vote = reply("acquire_fenced", stage.twin.acquire_fenced(&theirs, hour()).await);
+        let vote = reply("acquire_fenced", stage.twin.acquire_fenced(&foreign, hour()).await);
         follows(counted(&vote), latest, "clients of one server count on the same counters");
-        reply("release", stage.twin.release(&theirs).await);
+        reply("release", stage.twin.release(&foreign).await);
         latest = counted(&vote);
         let counter = take_and_leave(stage, "a").await;
         follows(counter, latest, "clients of one server count on the same counters");
@@ -436,29 +436,29 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
 
 pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &Stage) {
     let no_lock = stage.no_lock();
-    let theirs = claim(no_lock, "alice");
+    let foreign = claim(no_lock, "alice");
     let (node, one) = (&stage.node, token(1));
     let errors = [
-        node.acquire_fenced(&theirs, hour()).await.err(),
-        node.refill_fenced(&theirs, hour(), one).await.err(),
+        node.acquire_fenced(&foreign, hour()).await.err(),
+        node.refill_fenced(&foreign, hour(), one).await.err(),
     ];
     for error in errors {
         let wrong = error.is_some_and(|error| error.kind() == NodeErrorKind::WrongType);
         holds_true(wrong, "a key of another type is an error of the kind WrongType to fenced operations");
     }
     // A non-lock value belongs to no client.
-    let confirmed = node.confirm(&theirs, hour(), one).await;
+    let confirmed = node.confirm(&foreign, hour(), one).await;
     holds_true(!matches!(confirmed, Ok(ConfirmVote::Granted)), CONFIRM_DENIES);
 }
 
 pub(crate) async fn capabilities_report_support_for_fencing(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
-        let theirs = claim("a", "alice");
+        let foreign = claim("a", "alice");
         let one = token(1);
         let errors = [
-            node.acquire_fenced(&theirs, hour()).await.err(),
-            node.confirm(&theirs, hour(), one).await.err(),
-            node.refill_fenced(&theirs, hour(), one).await.err(),
+            node.acquire_fenced(&foreign, hour()).await.err(),
+            node.confirm(&foreign, hour(), one).await.err(),
+            node.refill_fenced(&foreign, hour(), one).await.err(),
         ];
         for error in errors {
             let unsupported = error.is_some_and(|error| error.kind() == NodeErrorKind::Unsupported);

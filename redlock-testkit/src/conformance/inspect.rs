@@ -1,7 +1,7 @@
 //! Tests of `inspect`.
 //!
-//! It returns the holder of a resource without changing anything: the token and its remaining time at the same moment,
-//! or `None` if the resource is free. A key of another type is an error. A backend reports its support in its
+//! It returns the holder of a resource and changes nothing. The holder is the token and its remaining time at the same
+//! moment, or `None` if the resource is free. A key of another type is an error. A backend reports its support in its
 //! capabilities.
 //!
 //! For a backend without support, only the last case applies.

@@ -37,11 +37,11 @@ pub(crate) async fn keep_for_lengthens(stage: &Stage) {
 }
 
 pub(crate) async fn keep_for_requires_every_resource(stage: &Stage) {
-    stage.acquire(&claim("ours", "alice"), hour()).await;
-    stage.acquire(&claim("theirs", "bob"), hour()).await;
-    denied(stage.keep_for(&claim(["ours", "theirs"], "alice"), Ttl::MIN).await, EVERY);
-    denied(stage.keep_for(&claim(["ours", "free"], "alice"), Ttl::MIN).await, EVERY);
+    stage.acquire(&claim("own", "alice"), hour()).await;
+    stage.acquire(&claim("foreign", "bob"), hour()).await;
+    denied(stage.keep_for(&claim(["own", "foreign"], "alice"), Ttl::MIN).await, EVERY);
+    denied(stage.keep_for(&claim(["own", "free"], "alice"), Ttl::MIN).await, EVERY);
     stage.pause(30).await;
-    holds_true(stage.holds("ours", "alice").await && stage.holds("theirs", "bob").await, NOTHING);
+    holds_true(stage.holds("own", "alice").await && stage.holds("foreign", "bob").await, NOTHING);
     holds_true(stage.is_free("free").await, NOTHING);
 }

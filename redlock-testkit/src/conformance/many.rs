@@ -14,12 +14,13 @@ pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
             (0..16).map(|contender| {
                 let node = if contender % 2 == 0 { &stage.node } else { &stage.twin };
                 let resources = [format!("{round}-a"), format!("{round}-b")];
-                let (node, theirs) = (Arc::clone(node), claim(resources, format!("token-{contender}")));
+                let (node, claim) = (Arc::clone(node), claim(resources, format!("token-{contender}")));
                 async move {
-                    node.acquire(&theirs, hour()).await.expect("a healthy server replies") == Vote::Granted
+                    node.acquire(&claim, hour()).await.expect("a healthy server replies") == Vote::Granted
                 }
             });
-        // In one task, which interleaves them at every await, and in separate tasks, which may run in parallel.
+        // The calls run in one task, which interleaves them at every await, and in separate tasks, which may run in
+        // parallel.
         let granted = match round % 2 {
             0 => join_all(contenders).await,
             _ => join_all(contenders.map(|contender| in_background(stage, contender))).await,
@@ -61,11 +62,11 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
     let same = "clients of one server see the same locks";
     let (alice, bob) = (claim(["a", "b"], "alice"), claim("b", "bob"));
     granted(stage.acquire(&alice, hour()).await, same);
-    let theirs = || async { stage.twin.acquire(&bob, hour()).await.expect("a healthy server replies") };
-    denied(theirs().await, same);
+    let acquire = || async { stage.twin.acquire(&bob, hour()).await.expect("a healthy server replies") };
+    denied(acquire().await, same);
     granted(stage.twin.extend(&alice, hour()).await.expect("a healthy server replies"), same);
     granted(stage.twin.release(&alice).await.expect("a healthy server replies"), same);
-    granted(theirs().await, same);
+    granted(acquire().await, same);
     denied(stage.acquire(&alice, hour()).await, same);
 }
 

@@ -113,8 +113,8 @@ pub(crate) async fn tokens_are_binary_safe(stage: &Stage) {
         granted(stage.acquire(&claim(&resource, token), hour()).await, TOKENS);
         holds_true(stage.holds(&resource, token).await, TOKENS);
         for other in NAMES.iter().filter(|other| *other != token) {
-            let theirs = claim(&resource, other);
-            match stage.acquire(&theirs, hour()).await {
+            let foreign = claim(&resource, other);
+            match stage.acquire(&foreign, hour()).await {
                 Vote::Denied(denial) => holds_true(
                     denial.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
                     "a denial names the holder's token, or no token",
@@ -125,8 +125,8 @@ pub(crate) async fn tokens_are_binary_safe(stage: &Stage) {
                     token.escape_ascii()
                 ),
             }
-            denied(stage.extend(&theirs, hour()).await, TOKENS);
-            denied(stage.release(&theirs).await, TOKENS);
+            denied(stage.extend(&foreign, hour()).await, TOKENS);
+            denied(stage.release(&foreign).await, TOKENS);
         }
         granted(stage.release(&claim(&resource, token)).await, TOKENS);
     }

@@ -41,14 +41,14 @@ pub(crate) async fn release_of_a_free_resource_returns_false(stage: &Stage) {
 }
 
 pub(crate) async fn release_deletes_the_remaining_ones_of_several_resources(stage: &Stage) {
-    for ours in ["a", "b", "c"] {
-        stage.acquire(&claim(ours, "alice"), hour()).await;
-        let theirs = if ours == "b" { "c" } else { "b" };
-        stage.acquire(&claim(theirs, "bob"), hour()).await;
+    for own in ["a", "b", "c"] {
+        stage.acquire(&claim(own, "alice"), hour()).await;
+        let foreign = if own == "b" { "c" } else { "b" };
+        stage.acquire(&claim(foreign, "bob"), hour()).await;
         granted(stage.release(&claim(["a", "b", "c"], "alice")).await, GRANTED);
-        holds_true(stage.is_free(ours).await, DELETES);
-        holds_true(stage.holds(theirs, "bob").await, ONLY);
-        stage.release(&claim(theirs, "bob")).await;
+        holds_true(stage.is_free(own).await, DELETES);
+        holds_true(stage.holds(foreign, "bob").await, ONLY);
+        stage.release(&claim(foreign, "bob")).await;
     }
 }
 

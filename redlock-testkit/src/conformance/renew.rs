@@ -49,11 +49,11 @@ pub(crate) async fn renew_requires_every_resource(stage: &Stage) {
     let (votes, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "bob"), ttl).await;
-            stage.acquire(&claim("mine", "alice"), hour()).await;
-            let theirs = stage.renew(&claim(resource, "alice"), hour()).await;
-            let both = stage.renew(&claim(["mine", resource], "alice"), hour()).await;
-            let absent = stage.renew(&claim(["mine", "absent"], "alice"), hour()).await;
-            [theirs, both, absent]
+            stage.acquire(&claim("own", "alice"), hour()).await;
+            let foreign = stage.renew(&claim(resource, "alice"), hour()).await;
+            let both = stage.renew(&claim(["own", resource], "alice"), hour()).await;
+            let absent = stage.renew(&claim(["own", "absent"], "alice"), hour()).await;
+            [foreign, both, absent]
         })
         .await;
     for vote in votes {

@@ -1,4 +1,4 @@
-//! The environment of a case: two clients of one empty server, time, and checks that use only the contract.
+//! The environment of a case: two clients of one server, time, and checks of the contract.
 //!
 //! A case must not depend on the speed of the machine. Steps that must complete within a TTL are repeated with more
 //! time until they do ([`Stage::in_time`]). An expiry is judged only by certain times, those before sending and after
@@ -56,7 +56,7 @@ impl Stage {
 
     /// Returns the key that holds a non-lock value, for cases that need one.
     pub(super) fn no_lock(&self) -> &Resource {
-        self.no_lock.as_ref().expect("the case needs it")
+        self.no_lock.as_ref().expect("a case that needs it is skipped without it")
     }
 
     pub(super) async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Vote {
@@ -74,7 +74,7 @@ impl Stage {
 
     /// Returns true if a resource is free, and leaves it unchanged.
     pub(super) async fn is_free(&self, resource: impl IntoResources) -> bool {
-        let stranger = claim(resource, "a stranger who looks");
+        let stranger = claim(resource, "another client");
         let free = self.acquire(&stranger, hour()).await == Vote::Granted;
         if free {
             granted(
@@ -121,7 +121,7 @@ impl Stage {
         let (earliest, drift) = (armed.not_before + ttl, ttl / 100 + Duration::from_millis(2));
         let mut held_at = armed.not_before;
         loop {
-            let asked = self.runtime.now();
+            let queried_at = self.runtime.now();
             let free = self.is_free(armed.resource.as_str()).await;
             if free {
                 let early = earliest.saturating_duration_since(self.runtime.now());
@@ -131,8 +131,8 @@ impl Stage {
                 );
                 return held_at >= armed.not_before + ttl * 3 / 4;
             }
-            held_at = asked;
-            let late = asked.saturating_duration_since(armed.not_after + ttl);
+            held_at = queried_at;
+            let late = queried_at.saturating_duration_since(armed.not_after + ttl);
             assert!(
                 late < LATE,
                 "{BROKEN}{sentence}\n  still held {late:?} after its TTL of {ttl:?} was over"

@@ -114,7 +114,7 @@ pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
         };
         let releases = async { drop(stage.twin.release(&alice).await) };
         let (watches, releases) = (Box::pin(watches), Box::pin(releases));
-        // The two calls take turns at being first.
+        // The two calls are first by turns.
         let calls: [Pin<Box<dyn Future<Output = ()> + '_>>; 2] =
             if round % 2 == 0 { [watches, releases] } else { [releases, watches] };
         join_all(calls).await;

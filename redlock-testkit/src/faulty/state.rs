@@ -96,7 +96,7 @@ impl State {
         self.held.clear();
     }
 
-    /// Returns the connection number for the inner node's connection: a new one after every loss.
+    /// Returns the number of the inner node's connection. Every loss leads to a new number.
     pub(super) fn connection(&mut self, inner: ConnectionId) -> Option<ConnectionId> {
         if !self.ordered || self.down {
             return None;
@@ -111,7 +111,9 @@ impl State {
 }
 
 impl Held {
-    /// Returns whether it still has an effect: a request always, a reply only if its caller still waits.
+    /// Returns whether the held item still has an effect.
+    ///
+    /// A request always has one, a reply only if its caller still waits.
     fn matters(&self) -> bool {
         match self {
             Self::Request(..) => true,

@@ -10,7 +10,7 @@ use redlock_core::runtime::Instant;
 pub(super) struct Guarded {
     pub(super) longest_ttl: Duration,
     id: AdmissionId,
-    /// The last loss of data, if it is not over.
+    /// The last loss of data, until its quarantine ends.
     lost: Option<(Instant, QuarantineReason)>,
 }
 

@@ -1,7 +1,7 @@
 //! The counters for the fencing tokens of one node. Pure functions on values and a given time.
 //!
 //! A counter outlives the locks on its resource: it expires a day after its last use. The time with which the next
-//! counter starts is greater by then. A number for which this would not hold is rejected.
+//! counter starts is greater by then. A number for which the time would not be greater is rejected.
 
 use std::collections::HashMap;
 use std::time::Duration;

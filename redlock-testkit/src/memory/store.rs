@@ -349,7 +349,7 @@ impl Store {
         let mut locks: Vec<_> = living
             .flat_map(|(resource, entry)| entry.locks(now).map(|lock| (resource.clone(), lock)))
             .collect();
-        // Stable: the readers of a resource have an order already.
+        // The sort is stable, because the readers of a resource are already in order.
         locks.sort_by(|(one, _), (other, _)| one.cmp(other));
         locks
     }

@@ -22,7 +22,7 @@ impl Directory {
                 Ok(()) => return Self(path),
                 // Left by a killed process with the same id.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => panic!("cannot make the directory {}: {error}", path.display()),
+                Err(error) => panic!("cannot create the directory {}: {error}", path.display()),
             }
         }
     }

@@ -70,7 +70,7 @@ impl Process {
             self.signal(Signal::STOP);
             // Waits only for the stop. The end of the child is not reaped here.
             let stopped = waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED);
-            stopped.expect("our child, which runs, can be stopped");
+            stopped.expect("a running child can be stopped");
             self.paused = true;
         }
     }
@@ -104,7 +104,7 @@ impl Process {
                     ))
                 });
             }
-            if self.answers(&console) {
+            if self.serves_port(&console) {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -118,17 +118,17 @@ impl Process {
     }
 
     /// Returns whether this child is the process that serves the port.
-    fn answers(&self, console: &Console) -> bool {
+    fn serves_port(&self, console: &Console) -> bool {
         let ready = matches!(console.try_reply(&[b"PING"], START_PATIENCE), Ok(Reply::Bytes(pong)) if pong == b"PONG");
-        let ours = format!("process_id:{}\r\n", self.child.id());
+        let own_id = format!("process_id:{}\r\n", self.child.id());
         ready
             && console
                 .try_reply(&[b"INFO", b"server"], START_PATIENCE)
-                .is_ok_and(|info| info.text().contains(&ours))
+                .is_ok_and(|info| info.text().contains(&own_id))
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("our child, which was not waited for, can be signalled");
+        kill_process(self.pid(), signal).expect("a child that was not reaped can be signaled");
     }
 
     fn pid(&self) -> Pid {
@@ -136,7 +136,7 @@ impl Process {
     }
 }
 
-/// Kills the server and waits for its end, even if it is stopped: `SIGKILL` needs no cooperation.
+/// Kills the server and waits for its end, even if it is stopped: `SIGKILL` also ends stopped processes.
 impl Drop for Process {
     fn drop(&mut self) {
         // Both fail only if the child no longer exists.

@@ -45,8 +45,8 @@ struct Timer {
 
 enum TimerState {
     Fires(Instant),
-    /// Its machine is suspended. The value is the remaining time.
-    StandsStill(Duration),
+    /// The machine of the timer is suspended. The value is the remaining time.
+    Stopped(Duration),
 }
 
 /// The result of one step of the executor.
@@ -55,7 +55,7 @@ pub(super) enum Step {
     Polled,
     /// No task could run; time moved to the next timer.
     Slept,
-    /// No task can run, and no timer will change that.
+    /// No task can run, and no timer is pending.
     Stuck,
 }
 
@@ -156,7 +156,7 @@ impl World {
         let mut state = self.state();
         let timer = state.number();
         let fires = if state.machines[process].suspended {
-            TimerState::StandsStill(duration)
+            TimerState::Stopped(duration)
         } else {
             let at = state.now + duration;
             state.due.insert((at, timer));
@@ -175,9 +175,9 @@ impl World {
             match timer.state {
                 TimerState::Fires(at) if suspended => {
                     state.due.remove(&(at, *number));
-                    timer.state = TimerState::StandsStill(at.saturating_duration_since(state.now));
+                    timer.state = TimerState::Stopped(at.saturating_duration_since(state.now));
                 }
-                TimerState::StandsStill(left) if !suspended => {
+                TimerState::Stopped(left) if !suspended => {
                     state.due.insert((state.now + left, *number));
                     timer.state = TimerState::Fires(state.now + left);
                 }

@@ -22,7 +22,9 @@ pub(super) struct Machine {
 pub struct Clock {
     /// The time that the clock shows when true time begins.
     pub offset: Duration,
-    /// The additional speed in parts per million; negative if slower. It must be more than -1,000,000.
+    /// The additional speed in parts per million; negative if slower.
+    ///
+    /// It must be more than -1,000,000.
     pub drift_ppm: i32,
 }
 

@@ -1,4 +1,4 @@
-//! The task that keeps the admission of a connection up to date, and the knowledge of a node about its server.
+//! The task that keeps the admission of a connection up to date.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Once};
@@ -96,10 +96,10 @@ impl Keeper {
         }
     }
 
-    /// Looks whenever it is necessary, as long as the connection is in use.
+    /// Performs a look whenever one is necessary, as long as the connection is in use.
     pub(crate) async fn keep<K: Connection>(&self, link: &Active<K>, runtime: &dyn Runtime) -> Infallible {
         let gate = link.hub.gate();
-        // The handshake has looked. If a loss was reported since then, there is news.
+        // The handshake included a look. Another look is necessary if a loss was reported since then.
         loop {
             let news = gate.listen();
             if !gate.has_news() {
@@ -128,7 +128,7 @@ impl Keeper {
         gate.is_admitted()
     }
 
-    /// Looks over a connection. Returns whether to look again at once.
+    /// Performs a look over a connection. Returns whether to look again at once.
     async fn look_over<K: Connection>(&self, link: &Active<K>, runtime: &dyn Runtime) -> bool {
         let gate = link.hub.gate();
         let ticket = gate.begin(runtime.now());

@@ -30,8 +30,8 @@ pub(crate) struct Look {
 impl Look {
     /// Returns the commands of the look.
     ///
-    /// A plain read arms the tracking: which keys of a script are tracked depends on the server. Nothing comes in
-    /// between in a pipeline of this connection. A change by another client is found by comparing the two stamps.
+    /// A plain read arms the tracking, because servers differ in the keys of a script that they track. Nothing comes in
+    /// between in a pipeline of this connection. Comparing the two stamps reveals a change by another client.
     pub(crate) fn commands<C: Connection>(self) -> Vec<C::Packed> {
         let mut commands = vec![self.script::<C>("EVAL", LOOK.text)];
         if self.tracked {
@@ -50,14 +50,14 @@ impl Look {
         C::pack(Command::Other { name, args: &[script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch] })
     }
 
-    /// Looks over a connection.
+    /// Performs the look over a connection.
     pub(crate) async fn over<C: Connection>(self, connection: &C) -> Result<Finding, Failure> {
         let replies = connection.pipeline(self.commands::<C>()).await?;
         found(connection, &replies).await
     }
 }
 
-/// Returns the result of a look from the replies to its commands. If it is not permitted, asks for less.
+/// Returns the result of a look from the replies to its commands. If the look is not permitted, reads `INFO` instead.
 pub(crate) async fn found<C: Connection>(connection: &C, replies: &[Reply]) -> Result<Finding, Failure> {
     match read(replies) {
         Some(finding) => Ok(finding),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_read_from_info() {
+    fn a_denied_look_is_replaced_by_info() {
         let of = |server: &str, replication: &str| without_stamp(&[bytes(server), bytes(replication)]);
         let (server, zeros) =
             ("# Server\r\nuptime_in_seconds:7\r\n", "role:master\r\nmaster_replid2:000\r\n");

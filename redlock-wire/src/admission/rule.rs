@@ -80,7 +80,7 @@ impl Memory {
 /// The part of a connection in the decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
-    /// The time from which on nothing was lost, as far as the connection shows: its begin, or the last reported loss.
+    /// The time since which the connection has reported no loss: its beginning, or the last reported loss.
     pub(crate) intact_since: Instant,
     /// True if the connection has reported a loss.
     pub(crate) was_lost: bool,

@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// The right to run a command: its name for people, and the words of a dry run.
+/// The right to run a command: its human-readable name, and the words of a dry run.
 type Right = (&'static str, &'static [&'static str]);
 
 /// The key of the dry runs, and the gate of its readers. The prefix of the options precedes them.
@@ -67,7 +67,7 @@ pub(super) const NEEDED: &[Right] = &[
     ("EVAL", &["eval", "return 1", "1", KEY]),
 ];
 
-/// The rights that read locks need in addition. Writers lock the gate, and readers look at it.
+/// The rights that read locks need in addition. Writers lock the gate, and readers check it.
 pub(super) const READERS: &[Right] = &[
     ("TIME", &["time"]),
     ("TYPE", &["type", KEY]),
@@ -88,7 +88,7 @@ pub(super) const USEFUL: &[Right] = &[
     ("PING", &["ping"]),
 ];
 
-/// Asks a server.
+/// Queries a server.
 pub(super) async fn gather<C: Connection>(
     connection: &C,
     runtime: &dyn Runtime,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::credentials::Credentials;
 
-/// Returns a node whose callback returns the next of these passwords, or an error if there is none left.
+/// Returns a node whose callback returns these passwords in order, and then an error.
 fn node_with(passwords: &'static [&'static str]) -> (Fake, Node<Fake>) {
     let left = Arc::new(Mutex::new(passwords.iter()));
     let options = Options::new(Arc::new(TokioRuntime::new())).credentials(move || {
@@ -21,7 +21,7 @@ fn node_with(passwords: &'static [&'static str]) -> (Fake, Node<Fake>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_connection_asks_for_its_login() {
+async fn the_callback_runs_for_each_connection() {
     let (fake, node) = node_with(&["first", "second"]);
     assert_eq!(Vote::Granted, lock(&node).await.unwrap());
     fake.cut();

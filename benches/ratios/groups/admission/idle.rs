@@ -20,7 +20,7 @@ struct Usage {
     micros: f64,
 }
 
-/// Measures each client on a server of its own, all at once.
+/// Measures each client on a separate server, all at once.
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let lasts = Duration::from_millis(effort.choose(10_000, 3_000, 20));
     let (servers, urls) = servers(Client::ALL.len());
@@ -38,7 +38,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         let seconds = start.elapsed().as_secs_f64();
         let facts = Client::ALL.iter().zip(before.iter().zip(&after)).map(|(client, (before, after))| Fact {
             group: "Restart admission, an idle client",
-            what: format!("{}: commands a second and node", client.name()),
+            what: format!("{}: commands per second and node", client.name()),
             measured: per_second(before, after, seconds),
             goal: None,
         });

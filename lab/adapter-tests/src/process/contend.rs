@@ -26,7 +26,7 @@ pub(super) async fn main(redlock: &Redlock, cycles: u32, file: &str) -> Outcome<
             Err(error) if error.kind() == AlreadyExists => overlaps += 1,
             Err(error) => return Err(error.into()),
         }
-        // Any other outcome means that the machine stopped for longer than the TTL.
+        // Any other outcome means that the machine was paused for longer than the TTL.
         let released = guard.release().await?;
         assert_eq!(ReleaseOutcome::Released, released);
     }

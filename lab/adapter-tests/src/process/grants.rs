@@ -1,7 +1,7 @@
 //! Acquires one fenced lock again and again, and appends each fencing token to a file under the lock.
 //!
-//! Other processes append to the same file: a line for each token, in the order of the grants. The place of a line is
-//! certain if the lock is still held after the write. Otherwise the process appends a line `late` with the token.
+//! Other processes append to the same file: a line for each token, in the order of the grants. The position of a line
+//! is valid if the lock is still held after the write. Otherwise the process appends a line `late` with the token.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -15,13 +15,13 @@ use redlock_wire::{Connector, Node, Options};
 
 use super::Outcome;
 
-/// Short enough that some stops of a node last longer, and that a leftover key blocks the other processes only briefly.
+/// Shorter than some stops of a node, so that leases expire. A leftover key blocks the other processes only briefly.
 const TTL: Duration = Duration::from_secs(2);
 
 pub(super) async fn main(nodes: Vec<Node<impl Connector>>, grants: u32, file: &str) -> Outcome<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(file)?;
     let runtime = Options::tokio().runtime();
-    // They count requests.
+    // The wrappers count requests.
     let nodes: Vec<_> = (nodes.into_iter())
         .map(|node| Faulty::wrap(node, Arc::clone(&runtime)).ordered().watching())
         .collect();
@@ -44,7 +44,7 @@ pub(super) async fn main(nodes: Vec<Node<impl Connector>>, grants: u32, file: &s
             late += 1;
             file.write_all(format!("late {token}\n").as_bytes())?;
         }
-        // If too few nodes reply, the release goes on in the background.
+        // If too few nodes reply, the release continues in the background.
         if let Err(error) = guard.release().await {
             assert_eq!(ErrorKind::NoQuorum, error.kind());
         }

@@ -1,6 +1,6 @@
 //! Holds a lock, for tests that stop the process or pass a lease from one process to another.
 //!
-//! It prints its actions and the fate of its lock, a line each, and works when it reads a line. TTLs are in
+//! The process prints one line for each action and each state of its lock. It works when it reads a line. TTLs are in
 //! milliseconds.
 //!
 //! - `run RESOURCE TTL`: runs work under the lock.
@@ -51,14 +51,14 @@ async fn run(redlock: &Redlock, resource: &str, ttl: Duration) {
 async fn keep(redlock: &Redlock, resource: &str, ttl: Duration) -> Outcome<()> {
     let guard = redlock.lock(resource, ttl).keep_alive(KeepAlive::new()).await?;
     tokio::select! {
-        biased; // a loss goes first
+        biased; // a loss is reported first
         loss = guard.lost() => println!("lost: {loss}"),
         () = work(&guard, ttl / 2) => println!("done"),
     }
     Ok(())
 }
 
-/// Makes a step for every line that it reads, and another one after a pause. It prints when it waits for the second.
+/// Makes a step for every line that it reads, and another one after a pause. Prints a line before the pause.
 async fn work(lease: &Lease, pause: Duration) {
     let step = || println!("{}", if lease.is_held() { "step" } else { "step without the lock" });
     println!("held");

@@ -1,4 +1,4 @@
-//! Servers that lose their data: their votes do not count until the lost locks have expired.
+//! Servers that lose their data: their grants do not count until the lost locks have expired.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,8 +13,8 @@ use super::*;
 /// The longest TTL with the shortest quarantine, which is 6 s.
 pub(super) const LONGEST: Duration = Duration::from_secs(5);
 
-/// The limit for the end of a quarantine. It is generous: the tests are about the end, not about punctuality.
-pub(super) const OVER: Duration = Duration::from_secs(20);
+/// The maximum time until a quarantine ends. It is generous, because the tests do not measure the exact time.
+pub(super) const QUARANTINE_LIMIT: Duration = Duration::from_secs(20);
 
 fn three() -> Vec<RedisServer> {
     RedisServer::start_many(3)
@@ -25,7 +25,7 @@ fn guarded<A: Adapter>(urls: impl IntoIterator<Item = String>) -> Redlock {
     A::builder_with(urls, &options).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
 }
 
-/// Returns a client of servers that count at once.
+/// Returns a client of servers whose grants count at once.
 async fn vouched<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     let redlock = guarded::<A>(servers.iter().map(RedisServer::url));
     vouch(&redlock, servers.len()).await;
@@ -39,12 +39,12 @@ pub(super) async fn vouch(redlock: &Redlock, nodes: usize) {
     all_up(redlock).await;
 }
 
-/// Returns the reasons for which nodes do not count.
+/// Returns the reasons why the grants of nodes do not count.
 pub(super) fn reasons(health: &Health) -> Vec<Option<QuarantineReason>> {
     health.nodes().iter().map(|node| node.quarantine().map(|quarantine| quarantine.reason)).collect()
 }
 
-/// Asserts that a quorum of the servers does not count, so that there is no second holder.
+/// Asserts that a quorum of the servers is in quarantine, so that there is no second holder.
 pub(super) async fn no_second_holder(other: &Redlock, lost: &str) {
     match other.try_lock("a", LONGEST).await {
         Err(error) if error.kind() == ErrorKind::NoQuorum => {}
@@ -65,7 +65,7 @@ pub(crate) async fn new_servers_count_after_the_wait_or_when_vouched_for<A: Adap
     let guard = redlock.lock("a", LONGEST).await.unwrap();
     assert_eq!(ErrorKind::InvalidInput, redlock.vouch(3).await.unwrap_err().kind());
 
-    // Another program learns of it, and the third server counts after its wait.
+    // Another program sees it too, and the third server counts after its wait.
     let other = guarded::<A>(servers.iter().map(RedisServer::url));
     let health = other.health().await;
     assert_eq!([None, None], reasons(&health)[..2], "{health:?}");
@@ -73,7 +73,7 @@ pub(crate) async fn new_servers_count_after_the_wait_or_when_vouched_for<A: Adap
     guard.release().await.unwrap();
     for client in [&other, &redlock] {
         let all = async || client.health().await.healthy_nodes() == 3;
-        eventually("all servers count", OVER, all).await;
+        eventually("all servers count", QUARANTINE_LIMIT, all).await;
     }
     for server in &servers {
         assert!(server.command(&["GET", "redlock:admission"]).starts_with("1 "));
@@ -81,7 +81,7 @@ pub(crate) async fn new_servers_count_after_the_wait_or_when_vouched_for<A: Adap
     }
 }
 
-/// The same losses, with and without restart admission: only one of the two has a second holder.
+/// Causes the same loss with and without restart admission: there is a second holder only without it.
 async fn a_majority_that_loses<A: Adapter>(
     servers: &[RedisServer],
     lose: impl Fn(&RedisServer),
@@ -106,7 +106,7 @@ pub(super) async fn a_majority_loses_between<A: Adapter>(
         health.nodes().iter().all(|node| node.is_healthy() || node.quarantine().is_some())
     };
     no_second_holder(&other, "the loss").await;
-    eventually("all are connected", OVER, connected).await;
+    eventually("all are connected", QUARANTINE_LIMIT, connected).await;
     no_second_holder(&other, "the loss").await;
     let error = other.try_lock("a", LONGEST).await.unwrap_err();
     assert!(error.quarantine().is_some_and(|time| time <= Duration::from_secs(6)), "{error}");
@@ -117,13 +117,13 @@ pub(super) async fn a_majority_loses_between<A: Adapter>(
     eventually("without restart admission, there is a second holder", LONGEST, second).await;
     unguarded.close().await;
 
-    // The holder cannot extend its lock, but it does not lose it before its time either.
+    // The holder cannot extend its lock, but it keeps the lock until the validity ends.
     let error = guard.extend(LONGEST).await.unwrap_err();
     // A busy machine may have taken longer than the TTL.
     assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::TooSlow), "{error}");
     drop(guard);
     let all = async || other.health().await.healthy_nodes() == 3;
-    eventually("all servers count again", OVER, all).await;
+    eventually("all servers count again", QUARANTINE_LIMIT, all).await;
     other.lock("a", LONGEST).await.unwrap().release().await.unwrap();
     holder.close().await;
     other.close().await;
@@ -215,7 +215,7 @@ pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
         vouch(&vouching, 3).await;
         for client in [&holder, &other] {
             let all = async || client.health().await.healthy_nodes() == 3;
-            eventually("all servers count again", OVER, all).await;
+            eventually("all servers count again", QUARANTINE_LIMIT, all).await;
         }
     }
 }
@@ -227,7 +227,7 @@ pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A:
     a_majority_fails_back_between(clients, &servers, A::REPORTS_FLUSH).await;
 }
 
-/// Makes a server the replica of another one for a time. Afterwards it has the data of the other one.
+/// Temporarily makes a server the replica of another one. Afterwards it has the data of that server.
 fn copy(to: &RedisServer, from: &RedisServer) {
     to.command(&["REPLICAOF", "127.0.0.1", &from.port().to_string()]);
     while !to.command(&["INFO", "replication"]).contains("master_link_status:up") {
@@ -236,7 +236,7 @@ fn copy(to: &RedisServer, from: &RedisServer) {
     to.command(&["REPLICAOF", "NO", "ONE"]);
 }
 
-/// Makes a majority replicas and masters again. Without notifications, this is noticed within a second.
+/// Turns a majority into replicas and back into masters. Without notifications, this is detected within a second.
 pub(super) async fn a_majority_fails_back_between(
     [holder, other]: [Redlock; 2],
     servers: &[RedisServer],
@@ -267,13 +267,14 @@ pub(super) async fn a_majority_fails_back_between(
         let quarantined = reasons.iter().flatten().count();
         (is_noticed_at_once || quarantined >= 2) && !reasons.iter().flatten().any(passing)
     };
-    eventually("the servers are masters again, and the failback is noticed", OVER, are_masters).await;
+    eventually("the servers are masters again, and the failback is detected", QUARANTINE_LIMIT, are_masters)
+        .await;
     no_second_holder(&other, "the failback").await;
     drop(guard);
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn one_server_after_the_other_may_restart<A: Adapter>() {
+pub(crate) async fn servers_may_restart_one_after_another<A: Adapter>() {
     let servers = three();
     let redlock = vouched::<A>(&servers).await;
     for server in &servers {
@@ -282,7 +283,7 @@ pub(crate) async fn one_server_after_the_other_may_restart<A: Adapter>() {
         guard.extend(LONGEST).await.unwrap();
         guard.release().await.unwrap();
         let all = async || redlock.health().await.healthy_nodes() == 3;
-        eventually("the server counts again", OVER, all).await;
+        eventually("the server counts again", QUARANTINE_LIMIT, all).await;
     }
 }
 
@@ -298,18 +299,18 @@ pub(crate) async fn without_rights_to_the_stamp_the_uptime_counts<A: Adapter>() 
     let health = redlock.health().await;
     assert_eq!([Some(QuarantineReason::NoPermission)], reasons(&health)[..]);
     let up = async || redlock.health().await.is_available();
-    eventually("the server counts", OVER, up).await;
+    eventually("the server counts", QUARANTINE_LIMIT, up).await;
     redlock.lock("a", LONGEST).await.unwrap().release().await.unwrap();
     assert!(redlock.vouch(0).await.unwrap_err().to_string().contains("no permission"));
     server.restart_empty();
     let back =
         async || !matches!(reasons(&redlock.health().await)[..], [None | Some(QuarantineReason::NotChecked)]);
-    eventually("the server is back", OVER, back).await;
+    eventually("the server is back", QUARANTINE_LIMIT, back).await;
     assert_eq!([Some(QuarantineReason::NoPermission)], reasons(&redlock.health().await)[..]);
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_stamp_of_a_later_version_is_left_alone<A: Adapter>() {
+pub(crate) async fn a_stamp_of_a_later_version_is_not_overwritten<A: Adapter>() {
     let server = RedisServer::start();
     server.command(&["SET", "redlock:admission", "2 later"]);
     let redlock = guarded::<A>([server.url()]);
@@ -319,7 +320,7 @@ pub(crate) async fn a_stamp_of_a_later_version_is_left_alone<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn ttls_above_the_longest_send_nothing<A: Adapter>() {
+pub(crate) async fn ttls_above_longest_ttl_send_nothing<A: Adapter>() {
     let servers = three();
     let redlock = vouched::<A>(&servers).await;
     let (long, sets) = (2 * LONGEST, || servers[0].commandstats("set"));

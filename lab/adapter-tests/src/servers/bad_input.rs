@@ -1,4 +1,4 @@
-//! Input that is rejected before anything is sent, and requests that the state of a server makes fail.
+//! Input that is rejected before anything is sent, and requests that fail because of the state of a server.
 
 use redlock_core::node::NodeErrorKind;
 use redlock_core::{Redlock, TokioRuntime};
@@ -81,7 +81,7 @@ pub(crate) async fn two_addresses_of_one_server_are_one_node<A: Adapter>() {
     assert_eq!(Some(0), health.nodes()[1].same_server_as().map(|(index, _)| index));
     drop(redlock.lock("a", TTL).await.unwrap());
 
-    // Without the other server two addresses grant, but they are one vote.
+    // Without the other server, two addresses grant, but they count as one node.
     servers[1].kill();
     let error = redlock.try_lock("b", TTL).await.unwrap_err();
     assert_eq!(ErrorKind::NoQuorum, error.kind());
@@ -123,7 +123,7 @@ pub(crate) async fn a_key_of_another_type_is_an_error_that_names_the_key<A: Adap
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn secrets_are_shown_nowhere<A: Adapter>() {
+pub(crate) async fn no_secret_is_shown<A: Adapter>() {
     let servers = five();
     let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
     let guard = other.lock("a", TTL).await.unwrap();

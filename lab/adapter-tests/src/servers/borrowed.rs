@@ -1,11 +1,11 @@
-//! Servers that lose their data, behind connections of the application: they change their socket at any time.
+//! Servers that lose their data, behind connections of the application, which may change their socket at any time.
 
 use redlock_core::node::QuarantineReason;
 
 use super::admission::{LONGEST, a_majority_fails_back_between, a_majority_loses_between, vouch};
 use super::*;
 
-/// Returns a client over borrowed connections, to servers that count at once.
+/// Returns a client over borrowed connections, to servers whose grants count at once.
 async fn client<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     let options = Options::tokio().longest_ttl(LONGEST);
     let mut nodes = Vec::new();

@@ -1,4 +1,4 @@
-//! Futures that are dropped at every point where they wait.
+//! Futures that are dropped at every await point.
 
 use super::*;
 
@@ -14,9 +14,9 @@ async fn dropped_after<A: Adapter>(replies: usize) {
     tokio::select! {
         guard = &mut acquire => {
             assert!(replies >= 3, "decided with {replies} replies");
-            drop(guard.unwrap().expect("nobody else has it"));
+            drop(guard.unwrap().expect("no other client holds the lock"));
         }
-        _ = eventually("all are set", Duration::from_secs(30), all_set), if replies < 3 => drop(acquire),
+        _ = eventually("all keys are set", Duration::from_secs(30), all_set), if replies < 3 => drop(acquire),
     }
     nodes.iter().for_each(Faulty::clear_faults);
     nothing_left(&redlock, &servers).await;
@@ -34,7 +34,7 @@ pub(crate) async fn an_acquire_dropped_before_its_first_poll_sends_nothing<A: Ad
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn an_acquire_dropped_right_after_its_first_poll_is_undone<A: Adapter>() {
+pub(crate) async fn an_acquire_dropped_right_after_its_first_poll_is_cleaned_up<A: Adapter>() {
     for _ in 0..20 {
         let servers = five();
         let redlock = warm::<A>(&servers).await;
@@ -80,7 +80,7 @@ pub(crate) async fn after_all_replies<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn an_acquire_dropped_while_it_waits_to_retry_is_undone<A: Adapter>() {
+pub(crate) async fn an_acquire_dropped_while_it_waits_to_retry_is_cleaned_up<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     // Another client holds a majority, so each attempt sets two keys and deletes them.
@@ -91,7 +91,7 @@ pub(crate) async fn an_acquire_dropped_while_it_waits_to_retry_is_undone<A: Adap
     assert!(tokio::time::timeout(Duration::from_millis(500), waiting).await.is_err());
     redlock.close().await;
     assert_eq!(3, keys(&servers).len());
-    assert!(servers[3..].iter().all(|server| server.commandstats("set") >= 1), "it did try");
+    assert!(servers[3..].iter().all(|server| server.commandstats("set") >= 1), "it made an attempt");
 }
 
 #[tokio::main(flavor = "current_thread")]

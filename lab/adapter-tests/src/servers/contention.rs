@@ -12,8 +12,8 @@ const CYCLES: u32 = 1_000;
 pub(crate) fn holders_in_two_processes_never_overlap<A: Adapter>() {
     let servers = five();
     let directory = tempfile::tempdir().unwrap();
-    let asked = std::env::var("REDLOCK_CONTENDED_CYCLES").map(|cycles| cycles.parse::<u32>().unwrap());
-    let cycles = asked.unwrap_or(CYCLES) / 2;
+    let configured = std::env::var("REDLOCK_CONTENDED_CYCLES").map(|cycles| cycles.parse::<u32>().unwrap());
+    let cycles = configured.unwrap_or(CYCLES) / 2;
     let start = || -> Child {
         let nodes: Vec<_> = servers.iter().map(RedisServer::url).collect();
         let mut command = Command::new(program(A::PROCESS));

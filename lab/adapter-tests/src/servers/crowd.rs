@@ -1,4 +1,4 @@
-//! Many concurrent tasks, and many dropped requests: the servers reply, and no connection is given up.
+//! Many concurrent tasks, and many dropped requests: the servers reply, and no connection is closed.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -29,7 +29,7 @@ async fn once<T>(future: &mut (impl Future<Output = T> + Unpin)) {
 /// The number of requests. Each goes to five servers, and fred does not cancel it.
 const REQUESTS: usize = 500;
 
-/// Drops many requests after one poll, in one or several tasks, `at_once` of them together.
+/// Drops many requests after one poll, `at_once` of them together, in one task or several.
 async fn dropped_early<A: Adapter>(tasks: usize, at_once: usize, pause: Duration) {
     let servers = five();
     let nodes = nodes::<A>(&servers);
@@ -65,33 +65,33 @@ async fn dropped_early<A: Adapter>(tasks: usize, at_once: usize, pause: Duration
     assert_eq!(before, connections(), "{tasks} tasks, {at_once} at once, {pause:?}");
     // fred cancels nothing, and a slow machine takes a while to carry out all requests.
     let works = async || redlock.try_lock("a", TTL).await.is_ok_and(|guard| guard.is_some());
-    eventually("a lock is taken", Duration::from_secs(60), works).await;
+    eventually("a lock is acquired", Duration::from_secs(60), works).await;
     assert_eq!((before, clients_before), (connections(), clients(&servers)));
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn requests_dropped_at_once_one_by_one_break_nothing<A: Adapter>() {
+pub(crate) async fn requests_dropped_at_once_one_by_one_end_no_connection<A: Adapter>() {
     dropped_early::<A>(1, 1, Duration::ZERO).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn requests_dropped_at_once_many_at_a_time_break_nothing<A: Adapter>() {
+pub(crate) async fn requests_dropped_at_once_many_at_a_time_end_no_connection<A: Adapter>() {
     dropped_early::<A>(1, 64, Duration::ZERO).await;
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
-pub(crate) async fn requests_dropped_at_once_by_many_threads_break_nothing<A: Adapter>() {
+pub(crate) async fn requests_dropped_at_once_by_many_threads_end_no_connection<A: Adapter>() {
     dropped_early::<A>(16, 8, Duration::ZERO).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn requests_dropped_by_a_thread_that_is_kept_busy_break_nothing<A: Adapter>() {
+pub(crate) async fn requests_dropped_by_a_busy_thread_end_no_connection<A: Adapter>() {
     dropped_early::<A>(1, 16, Duration::from_millis(2)).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_stalled_thread_says_nothing_about_the_server<A: Adapter>() {
+pub(crate) async fn a_stalled_thread_does_not_end_the_connection<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio()).unwrap();
     let resource = redlock_core::Resource::new("a").unwrap();
@@ -108,7 +108,7 @@ pub(crate) async fn a_stalled_thread_says_nothing_about_the_server<A: Adapter>()
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_hot_loop_of_attempts_does_not_keep_the_runtime_from_connecting<A: Adapter>() {
+pub(crate) async fn a_hot_loop_of_attempts_does_not_prevent_connecting<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     servers[..3].iter().for_each(RedisServer::kill);
@@ -120,12 +120,12 @@ pub(crate) async fn a_hot_loop_of_attempts_does_not_keep_the_runtime_from_connec
         assert!(redlock.try_lock("a", TTL).await.is_err());
         tries += 1;
     }
-    assert!(timer.is_finished(), "{tries} attempts without a turn for anybody else");
+    assert!(timer.is_finished(), "{tries} attempts while no other task ran");
 }
 
 /// Two programs that contend for a few resources. Waiters drop their requests before the replies arrive.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
-pub(crate) async fn contention_breaks_no_connection<A: Adapter>() {
+pub(crate) async fn contention_ends_no_connection<A: Adapter>() {
     let servers = five();
     let sides = [nodes::<A>(&servers), nodes::<A>(&servers)];
     let redlocks = [over::<A>(&sides[0], NODE_TIMEOUT), over::<A>(&sides[1], NODE_TIMEOUT)];
@@ -153,7 +153,7 @@ pub(crate) async fn contention_breaks_no_connection<A: Adapter>() {
 
 /// An extension ends with its lease, and its requests to the slower servers are dropped.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
-pub(crate) async fn locks_that_are_released_right_after_an_extension_break_no_connection<A: Adapter>() {
+pub(crate) async fn locks_released_right_after_an_extension_end_no_connection<A: Adapter>() {
     let servers = five();
     let nodes = nodes::<A>(&servers);
     let redlock = over::<A>(&nodes, NODE_TIMEOUT);
@@ -184,11 +184,11 @@ pub(crate) async fn locks_that_are_released_right_after_an_extension_break_no_co
 
 /// Runs two hundred tasks, which drop a quarter of their requests, over servers that hang briefly, restart, and forget
 /// their scripts.
-async fn many_tasks_over_servers_in_trouble<A: Adapter>() {
+async fn many_tasks_over_failing_servers<A: Adapter>() {
     let servers = Arc::new(five());
     let redlock = warm::<A>(&servers).await;
     let before = clients(&servers);
-    let trouble = {
+    let fault_loop = {
         let servers = Arc::clone(&servers);
         std::thread::spawn(move || {
             for server in servers.iter() {
@@ -203,18 +203,18 @@ async fn many_tasks_over_servers_in_trouble<A: Adapter>() {
             servers[0].restart();
         })
     };
-    let trouble = Arc::new(trouble);
+    let fault_loop = Arc::new(fault_loop);
     let work = |redlock: Redlock, number: usize| {
-        let trouble = Arc::clone(&trouble);
+        let fault_loop = Arc::clone(&fault_loop);
         async move {
             let mut cycle = 0;
-            while !trouble.is_finished() {
+            while !fault_loop.is_finished() {
                 cycle += 1;
                 let lock = async {
                     match redlock.try_lock(format!("{number}/{cycle}"), TTL).await {
-                        // At most one server has a fault, but on two cores a majority of the others may be late too.
+                        // At most one server has a fault, but on two cores, a majority of the others may be late too.
                         Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}"),
-                        Ok(guard) => drop(guard.expect("nobody else has it").release().await),
+                        Ok(guard) => drop(guard.expect("no other client holds the lock").release().await),
                     }
                 };
                 if matches!((number + cycle) % 4, 0) {
@@ -234,24 +234,25 @@ async fn many_tasks_over_servers_in_trouble<A: Adapter>() {
     all_up(&redlock).await;
     drop(redlock.lock("a", TTL).await.unwrap());
     nothing_left(&redlock, &servers).await;
-    let gone = async || clients(&servers) == before;
-    eventually("no connection is left over", Duration::from_secs(60), gone).await;
+    let closed = async || clients(&servers) == before;
+    eventually("all connections are closed", Duration::from_secs(60), closed).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn many_tasks_on_one_thread_leave_nothing_on_servers_in_trouble<A: Adapter>() {
-    many_tasks_over_servers_in_trouble::<A>().await;
+pub(crate) async fn many_tasks_on_one_thread_leave_no_key_on_failing_servers<A: Adapter>() {
+    many_tasks_over_failing_servers::<A>().await;
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
-pub(crate) async fn many_tasks_on_several_threads_leave_nothing_on_servers_in_trouble<A: Adapter>() {
-    many_tasks_over_servers_in_trouble::<A>().await;
+pub(crate) async fn many_tasks_on_several_threads_leave_no_key_on_failing_servers<A: Adapter>() {
+    many_tasks_over_failing_servers::<A>().await;
 }
 
-/// Asserts numbers of connections and locks, and no times: a request may wait minutes for its turn. Two bursts, with an
-/// idle time between them.
+/// Starts two bursts of locks with an idle time between them.
+///
+/// The test asserts no durations, because a request may wait for minutes until its task runs.
 #[tokio::main]
-pub(crate) async fn a_burst_of_locks_succeeds_and_costs_no_connection<A: Adapter>() {
+pub(crate) async fn a_burst_of_locks_succeeds_and_ends_no_connection<A: Adapter>() {
     let servers = five();
     let nodes = nodes::<A>(&servers);
     // A server on a busy machine may be silent for a second.
@@ -272,6 +273,6 @@ pub(crate) async fn a_burst_of_locks_succeeds_and_costs_no_connection<A: Adapter
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-    assert_eq!(before, connections(), "a connection was given up");
+    assert_eq!(before, connections(), "a connection was closed");
     nothing_left(&redlock, &servers).await;
 }

@@ -10,7 +10,7 @@ fn expiry(server: &RedisServer, key: &str) -> i64 {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_failed_extension_leaves_the_lease_as_it_was<A: Adapter>() {
+pub(crate) async fn a_failed_extension_does_not_change_the_lease<A: Adapter>() {
     let servers = five();
     let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
     let ttl = Duration::from_secs(10);
@@ -19,7 +19,7 @@ pub(crate) async fn a_failed_extension_leaves_the_lease_as_it_was<A: Adapter>() 
     let before = guard.remaining();
 
     servers[..3].iter().for_each(RedisServer::pause);
-    let error = anatomy(guard.extend(ttl).await);
+    let error = kind_and_outcomes(guard.extend(ttl).await);
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
         error
@@ -54,30 +54,32 @@ pub(crate) async fn no_extension_ever_shortens_a_key<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_quorum_of_all_nodes_counts_and_lost_keys_are_refilled<A: Adapter>() {
+pub(crate) async fn an_extension_needs_a_quorum_of_all_nodes_and_writes_lost_keys_again<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     guard.extend(TTL).await.unwrap();
-    eventually("both are refilled", Duration::from_secs(30), async || keys(&servers).len() == 5).await;
+    eventually("both keys are written again", Duration::from_secs(30), async || keys(&servers).len() == 5)
+        .await;
 
-    // From now on the refilled nodes count toward the quorum.
+    // From now on, the nodes with a rewritten key count toward the quorum.
     servers[2..4].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     guard.extend(TTL).await.unwrap();
-    eventually("both are refilled", Duration::from_secs(30), async || keys(&servers).len() == 5).await;
+    eventually("both keys are written again", Duration::from_secs(30), async || keys(&servers).len() == 5)
+        .await;
 
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     assert_eq!(ErrorKind::Lost, guard.extend(TTL).await.unwrap_err().kind());
-    assert_eq!(2, keys(&servers).len(), "without a quorum nothing is refilled");
+    assert_eq!(2, keys(&servers).len(), "without a quorum, no key is written again");
     servers[3..].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_lock_of_another_is_neither_extended_nor_released<A: Adapter>() {
+pub(crate) async fn a_lock_of_another_client_is_neither_extended_nor_released<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let guard = redlock.lock("a", TTL).await.unwrap();

@@ -74,12 +74,12 @@ fn growth(before: &[u64], servers: &[RedisServer]) -> Vec<u64> {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_steady_fenced_cycle_is_two_scripts_on_each_server<A: Adapter>() {
     let servers = five();
-    // No reply may be given up on a busy machine: the next attempt would raise the counters again.
+    // No request may time out on a busy machine: the next attempt would raise the counters again.
     let redlock = builder::<A>(&servers).node_timeout(Duration::from_secs(10)).build().unwrap();
     all_up(&redlock).await;
     let start = ahead(&servers[0]);
     set_counters(&servers, [start; 5]);
-    fenced_by_all(&redlock).await.release().await.unwrap(); // from now on the servers know the script
+    fenced_by_all(&redlock).await.release().await.unwrap(); // from now on, the servers know the script
     let before = scripts(&servers);
     for cycle in 2..=11 {
         let guard = fenced_by_all(&redlock).await;
@@ -107,7 +107,7 @@ pub(crate) async fn counters_that_differ_cost_one_more_script_once<A: Adapter>()
         guard.release().await.unwrap();
         growth(&before, &servers[..3])
     };
-    cycle(start + 6).await; // from now on the servers know the scripts
+    cycle(start + 6).await; // from now on, the servers know the scripts
     assert_eq!(vec![2; 3], cycle(start + 7).await);
     set_counters(&servers[..3], [start + 20, start + 8, start + 8]);
     assert_eq!(vec![3; 3], cycle(start + 21).await);
@@ -115,7 +115,7 @@ pub(crate) async fn counters_that_differ_cost_one_more_script_once<A: Adapter>()
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn tokens_grow_when_the_servers_forget_their_scripts<A: Adapter>() {
+pub(crate) async fn tokens_increase_when_the_servers_forget_their_scripts<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let mut last = 0;
@@ -137,7 +137,7 @@ pub(crate) async fn several_resources_have_one_token<A: Adapter>() {
     let start = ahead(&servers[0]);
     set_counters(&servers, [start; 5]);
     let both = redlock.lock(["b", "a"], TTL).fenced().await.unwrap();
-    assert_eq!(start + 1, fence(&both), "beyond that of either");
+    assert_eq!(start + 1, fence(&both), "greater than the counter of either resource");
     assert!(redlock.try_lock("b", TTL).fenced().await.unwrap().is_none());
     both.release().await.unwrap();
     for (resource, token) in [("b", start + 2), ("a", start + 2)] {
@@ -162,7 +162,7 @@ pub(crate) async fn fenced_and_plain_locks_exclude_each_other<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_value_that_is_no_counter_is_named_by_the_error<A: Adapter>() {
+pub(crate) async fn the_error_names_an_invalid_counter<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     for server in &servers[..3] {
@@ -176,16 +176,16 @@ pub(crate) async fn a_value_that_is_no_counter_is_named_by_the_error<A: Adapter>
         let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };
         assert_eq!(NodeErrorKind::DamagedCounter, error.kind());
     }
-    // On a minority of nodes it has no effect.
+    // On a minority of nodes, such a value has no effect.
     servers[0].command(&["DEL", COUNTER]);
     redlock.lock("a", TTL).fenced().await.unwrap().release().await.unwrap();
     redlock.close().await;
-    assert!(servers.iter().all(|server| server.keys() == [COUNTER]), "only counters are left");
+    assert!(servers.iter().all(|server| server.keys() == [COUNTER]), "only counters remain");
 }
 
 /// A damaged counter, for example by a wrong restore or a manual `SET`: one below the maximum.
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else<A: Adapter>() {
+pub(crate) async fn a_damaged_counter_only_disables_its_node<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let damaged = (FencingToken::MAX.as_u64() - 1).to_string();
@@ -197,14 +197,14 @@ pub(crate) async fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_els
         newest = fence(&guard);
         let failed = async || matches!(guard.node_reports()[0].outcome(), Outcome::Failed(_));
         eventually("the damaged node fails", Duration::from_secs(30), failed).await;
-        let said = guard.node_reports()[0].to_string();
-        assert!(said.contains("ahead of the server's clock"), "{said}");
+        let report = guard.node_reports()[0].to_string();
+        assert!(report.contains("ahead of the server's clock"), "{report}");
         guard.extend(TTL).await.unwrap();
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     }
     let mut expected = vec![newest.to_string(); 5];
     expected[0] = damaged;
-    assert_eq!(expected, counters(&servers), "the others were not told of it");
+    assert_eq!(expected, counters(&servers), "the counters of the other nodes do not follow it");
 
     servers[0].command(&["DEL", COUNTER]);
     let guard = fenced_by_all(&redlock).await;
@@ -220,12 +220,12 @@ pub(crate) async fn an_evicted_counter_is_written_back_by_the_holder<A: Adapter>
     to_all(&servers, &["DEL", COUNTER]);
     guard.extend(TTL).await.unwrap();
     let back = async || counters(&servers) == vec![token.to_string(); 5];
-    eventually("all have it", Duration::from_secs(30), back).await;
+    eventually("all nodes have the counter", Duration::from_secs(30), back).await;
     assert_eq!((token, 5), (fence(&guard), guard.extendable_nodes()));
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_minority_that_lost_everything_counts_again_unless_others_have_counted_there<
+pub(crate) async fn a_minority_that_lost_its_data_grants_again_unless_a_newer_claim_raised_its_counters<
     A: Adapter,
 >() {
     let servers = five();
@@ -235,7 +235,7 @@ pub(crate) async fn a_minority_that_lost_everything_counts_again_unless_others_h
     to_all(&servers[..2], &["FLUSHALL"]);
     guard.extend(TTL).await.unwrap();
     let back = async || counters(&servers) == vec![token.to_string(); 5];
-    eventually("they are refilled", Duration::from_secs(30), back).await;
+    eventually("their keys are written again", Duration::from_secs(30), back).await;
     assert_eq!((5, 10), (guard.extendable_nodes(), keys(&servers).len()));
 
     to_all(&servers[..2], &["FLUSHALL"]);
@@ -246,11 +246,11 @@ pub(crate) async fn a_minority_that_lost_everything_counts_again_unless_others_h
     eventually("two are superseded", Duration::from_secs(30), async || guard.extendable_nodes() == 3).await;
     assert_eq!(LeaseState::Held, guard.state());
     let beyond = counters(&servers)[..2].iter().all(|counter| counter.parse::<u64>().unwrap() > token);
-    assert!(beyond, "the attempt that failed has counted there");
+    assert!(beyond, "the failed attempt has raised the counters there");
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_majority_that_lost_everything_loses_the_lock<A: Adapter>() {
+pub(crate) async fn a_majority_that_lost_its_data_loses_the_lock<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let guard = fenced_by_all(&redlock).await;
@@ -261,7 +261,7 @@ pub(crate) async fn a_majority_that_lost_everything_loses_the_lock<A: Adapter>()
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_lease_that_was_superseded_is_held_and_never_extended<A: Adapter>() {
+pub(crate) async fn a_superseded_lease_is_held_and_never_extended<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let guard = fenced_by_all(&redlock).await;
@@ -273,7 +273,7 @@ pub(crate) async fn a_lease_that_was_superseded_is_held_and_never_extended<A: Ad
     let superseded = |node: &&NodeReport| matches!(node.outcome(), Outcome::Superseded(by) if *by == newer);
     assert_eq!(3, error.node_reports().iter().filter(superseded).count());
     assert_eq!((2, LeaseState::AtRisk), (guard.extendable_nodes(), guard.state()));
-    assert!(guard.is_held(), "others are still kept out");
+    assert!(guard.is_held(), "other clients are still excluded");
     let again = guard.extend(TTL).await.unwrap_err();
     assert_eq!(ErrorKind::Superseded, again.kind());
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
@@ -307,7 +307,7 @@ pub(crate) async fn a_counter_can_be_neither_locked_nor_deleted<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     fenced_by_all(&redlock).await.release().await.unwrap();
     let before = counters(&servers);
-    // A fencing token is not secret, and it is the whole value of a counter.
+    // A fencing token is not secret, and the value of a counter is such a token.
     let forged = DetachedLease::new(COUNTER, &before[0], TTL).unwrap();
     for outcome in [
         redlock.release(&forged).await.map(drop),

@@ -23,7 +23,7 @@ fn locks(servers: &[RedisServer]) -> Vec<String> {
 
 async fn no_lock_left(redlock: &Redlock, servers: &[RedisServer]) {
     let closed = tokio::time::timeout(Duration::from_secs(30), redlock.close()).await;
-    assert_eq!(Ok(0), closed, "close() waits for something that does not end, or has given up cleanup");
+    assert_eq!(Ok(0), closed, "close() hangs, or cleanup was abandoned");
     assert_eq!(Vec::<String>::new(), locks(servers));
 }
 
@@ -50,7 +50,7 @@ fn forgetting(servers: &[RedisServer]) -> impl FnOnce() + use<> {
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-pub(crate) async fn nothing_is_denied_or_left_behind_while_servers_forget<A: Adapter>() {
+pub(crate) async fn nothing_is_denied_or_left_behind_while_servers_forget_scripts<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let stop = forgetting(&servers[1..4]);
@@ -76,7 +76,7 @@ pub(crate) async fn nothing_is_denied_or_left_behind_while_servers_forget<A: Ada
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-pub(crate) async fn what_is_lost_between_the_two_calls_is_undone<A: Adapter>() {
+pub(crate) async fn attempts_lost_between_the_two_calls_are_cleaned_up<A: Adapter>() {
     let servers = five();
     let stop = forgetting(&servers);
     let each: Vec<_> = (0..4).map(|_| redlock::<A>(&servers)).collect();
@@ -100,7 +100,7 @@ pub(crate) async fn what_is_lost_between_the_two_calls_is_undone<A: Adapter>() {
     stop();
     for redlock in &each {
         let closed = tokio::time::timeout(Duration::from_secs(30), redlock.close()).await;
-        assert_eq!(Ok(0), closed, "close() waits for something that does not end, or has given up cleanup");
+        assert_eq!(Ok(0), closed, "close() hangs, or cleanup was abandoned");
     }
     assert_eq!(Vec::<String>::new(), locks(&servers));
 }
@@ -118,7 +118,7 @@ async fn polled<T>(future: &mut (impl Future<Output = T> + Unpin), times: usize)
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_undone<A: Adapter>() {
+pub(crate) async fn a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_cleaned_up<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let other = warm::<A>(&servers).await;
@@ -144,7 +144,7 @@ pub(crate) async fn a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_undo
             }
             drop(request);
             let none = async || locks(&servers).is_empty();
-            eventually("all is undone", Duration::from_secs(30), none).await;
+            eventually("cleanup is complete", Duration::from_secs(30), none).await;
         }
     }
     assert!(dropped > 0 && ended > 0, "{dropped} dropped, {ended} not");

@@ -16,13 +16,13 @@ const GRANTS: u32 = 1_200;
 /// The maximum number of grants before a fault begins, and before it ends.
 const GRANTS_BETWEEN: u64 = 100;
 
-/// The same for a few faults that last longer than the TTL.
+/// The maximum number of grants during some faults, which last longer than the TTL.
 const GRANTS_BETWEEN_FEW: u64 = 1_000;
 
 /// The time after which a run counts as hung. It is far longer than a hundred grants take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The length of a line of the file: a token, for the next thousand years.
+/// The length of a line of the file: the number of digits of a token for the next thousand years.
 const LINE: u64 = 17;
 
 /// The processes of a run. They are killed when it is dropped.
@@ -34,8 +34,8 @@ struct Run {
 
 impl Run {
     fn start<A: Adapter>(servers: &[RedisServer]) -> Self {
-        let asked = std::env::var("REDLOCK_FENCED_GRANTS").map(|grants| grants.parse::<u32>().unwrap());
-        let grants = asked.unwrap_or(GRANTS) / PROCESSES;
+        let configured = std::env::var("REDLOCK_FENCED_GRANTS").map(|grants| grants.parse::<u32>().unwrap());
+        let grants = configured.unwrap_or(GRANTS) / PROCESSES;
         let directory = tempfile::tempdir().unwrap();
         let nodes: Vec<_> = servers.iter().map(RedisServer::url).collect();
         let start = |_| {
@@ -65,14 +65,14 @@ impl Run {
     fn until_granted(&mut self, more: u64) {
         let (start, enough) = (Instant::now(), self.granted() + more);
         while !self.is_over() && self.granted() < enough {
-            assert!(start.elapsed() < PATIENCE, "nothing is granted any more");
+            assert!(start.elapsed() < PATIENCE, "there are no further grants");
             std::thread::sleep(Duration::from_millis(5)); // the file has no notifications
         }
     }
 
     /// Asserts that the tokens increase from grant to grant. Returns the share of grants that took one round.
     #[allow(clippy::print_stdout)] // the report of a longer run
-    fn judge(mut self, what: &str) -> f64 {
+    fn check(mut self, what: &str) -> f64 {
         let number = |report: &str, what: &str| -> u32 {
             let (number, _) = report.split_once(what).unwrap();
             number.rsplit(", ").next().unwrap().parse().unwrap()
@@ -93,9 +93,9 @@ impl Run {
             .collect();
         assert_eq!((PROCESSES * self.grants) as usize, tokens.len() + late.len());
         let regressions: Vec<_> = tokens.windows(2).filter(|pair| pair[0] >= pair[1]).collect();
-        assert!(regressions.is_empty(), "{} do not grow, first {:?}", regressions.len(), regressions[0]);
+        assert!(regressions.is_empty(), "{} do not increase, first {:?}", regressions.len(), regressions[0]);
         let share = f64::from(one_round) / f64::from(PROCESSES * self.grants);
-        println!("{what}: {} tokens grew, {:.1} % of them in one round", tokens.len(), 100.0 * share);
+        println!("{what}: {} tokens increased, {:.1} % of them in one round", tokens.len(), 100.0 * share);
         share
     }
 }
@@ -117,22 +117,22 @@ fn file(directory: &tempfile::TempDir) -> std::path::PathBuf {
 /// Returns the complete lines of the file.
 fn lines(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    text[..whole].lines().map(str::to_owned).collect()
+    let complete = text.rfind('\n').map_or(0, |end| end + 1);
+    text[..complete].lines().map(str::to_owned).collect()
 }
 
 fn persistent() -> Vec<RedisServer> {
     (0..5).map(|_| RedisServer::builder().persistent(true).start()).collect()
 }
 
-pub(crate) fn tokens_grow_in_the_order_of_grants<A: Adapter>() {
+pub(crate) fn tokens_increase_in_the_order_of_grants<A: Adapter>() {
     let servers = persistent();
     let run = Run::start::<A>(&servers);
-    run.judge("undisturbed");
+    run.check("undisturbed");
 }
 
 #[allow(clippy::print_stdout)] // the seed
-pub(crate) fn tokens_grow_while_nodes_are_killed_stopped_and_started_again<A: Adapter>() {
+pub(crate) fn tokens_increase_while_nodes_are_killed_stopped_and_restarted<A: Adapter>() {
     let servers = persistent();
     let seed = std::env::var("REDLOCK_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
     println!("faults of seed {seed}; REDLOCK_SEED chooses another");
@@ -156,5 +156,5 @@ pub(crate) fn tokens_grow_while_nodes_are_killed_stopped_and_started_again<A: Ad
             server.resume();
         }
     }
-    run.judge(&format!("{kills} kills and {stops} stops"));
+    run.check(&format!("{kills} kills and {stops} stops"));
 }

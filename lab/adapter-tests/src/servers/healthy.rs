@@ -31,7 +31,7 @@ pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>()
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn several_resources_are_taken_all_or_none<A: Adapter>() {
+pub(crate) async fn several_resources_are_locked_all_or_none_on_five_servers<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let both = redlock.lock(["b", "a"], TTL).await.unwrap();
@@ -41,7 +41,7 @@ pub(crate) async fn several_resources_are_taken_all_or_none<A: Adapter>() {
     assert!(redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
     assert!(
         redlock.try_lock("c", TTL).await.unwrap().is_some(),
-        "a denied attempt on b and c leaves c alone"
+        "a denied attempt on b and c does not lock c"
     );
     assert_eq!(ReleaseOutcome::Released, both.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
@@ -74,9 +74,10 @@ pub(crate) async fn close_right_after_a_release_leaves_no_key_and_no_task<A: Ada
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn nodes_where_nothing_can_be_released_are_not_healthy<A: Adapter>() {
+pub(crate) async fn nodes_that_cannot_release_locks_are_not_healthy<A: Adapter>() {
     let servers = five();
-    for (missing, said) in [("-evalsha", "locks cannot be released: NOPERM"), ("-get", "release failed: ")] {
+    for (missing, message) in [("-evalsha", "locks cannot be released: NOPERM"), ("-get", "release failed: ")]
+    {
         // A native command would replace the script.
         let delete = delete_of(&servers[0]).map_or_else(String::new, |name| format!(" -{name}"));
         let rights = format!("on >pw ~* +@all {missing}{delete}");
@@ -92,7 +93,7 @@ pub(crate) async fn nodes_where_nothing_can_be_released_are_not_healthy<A: Adapt
         let health = redlock.health().await;
         assert_eq!((false, 2), (health.is_available(), health.healthy_nodes()), "{missing}");
         for node in &health.nodes()[..3] {
-            assert!(!node.is_healthy() && node.to_string().contains(said), "{node}");
+            assert!(!node.is_healthy() && node.to_string().contains(message), "{node}");
         }
     }
 }

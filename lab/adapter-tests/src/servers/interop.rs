@@ -10,41 +10,41 @@ const RELEASE: &str =
     r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_key_set_by_hand_excludes_us<A: Adapter>() {
+pub(crate) async fn a_key_set_by_hand_excludes_this_client<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     for server in &servers[1..4] {
-        assert_eq!("OK", server.command(&["SET", "a", "their token", "NX", "PX", "60000"]));
+        assert_eq!("OK", server.command(&["SET", "a", "foreign-token", "NX", "PX", "60000"]));
     }
     assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
     for server in &servers[1..4] {
-        assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", "their token"]));
+        assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", "foreign-token"]));
     }
     assert!(redlock.try_lock("a", TTL).await.unwrap().is_some());
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn our_lock_excludes_and_is_released_by_hand<A: Adapter>() {
+pub(crate) async fn a_lock_excludes_other_clients_and_can_be_released_by_hand<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     for server in &servers {
-        assert_eq!("", server.command(&["SET", "a", "their token", "NX", "PX", "60000"]), "nil");
+        assert_eq!("", server.command(&["SET", "a", "foreign-token", "NX", "PX", "60000"]), "nil");
         assert_eq!("string", server.command(&["TYPE", "a"]));
         let expiry: i64 = server.command(&["PTTL", "a"]).parse().unwrap();
         assert!((9_000..=10_000).contains(&expiry), "{expiry}");
         let token = server.command(&["GET", "a"]);
         assert_eq!((40, true), (token.len(), token.bytes().all(|byte| byte.is_ascii_graphic())));
-        assert_eq!("0", server.command(&["EVAL", RELEASE, "1", "a", "their token"]));
+        assert_eq!("0", server.command(&["EVAL", RELEASE, "1", "a", "foreign-token"]));
         assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", &token]));
     }
     assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn the_owner_is_seen_by_hand_and_by_inspection<A: Adapter>() {
+pub(crate) async fn the_owner_is_visible_in_the_key_and_in_the_inspection<A: Adapter>() {
     let servers = five();
     let redlock = builder::<A>(&servers).node_timeout(NODE_TIMEOUT).owner("host-1:4242").build().unwrap();
     all_up(&redlock).await;
@@ -61,7 +61,7 @@ pub(crate) async fn the_owner_is_seen_by_hand_and_by_inspection<A: Adapter>() {
 
     assert!(other.inspect("b").await.unwrap().is_free());
     for server in &servers {
-        server.command(&["SET", "b", "their token"]);
+        server.command(&["SET", "b", "foreign-token"]);
     }
     let inspection = other.inspect("b").await.unwrap();
     assert_eq!((None, None), (inspection.holder().unwrap().owner(), inspection.remaining()), "no expiry");

@@ -7,17 +7,17 @@ use redlock_core::{KeepAlive, Lease, LeaseState, Loss, ReleaseOutcome};
 use super::*;
 use crate::Adapter;
 
-/// Short, since the tests run for some TTLs in real time, and long enough for its fiftieth, the margin, to be measurable.
+/// The tests run for several TTLs in real time, so it is short. Its margin, a fiftieth, is still measurable.
 const SHORT: Duration = Duration::from_secs(4);
 
-async fn kept(redlock: &Redlock, resource: &str, ttl: Duration) -> Guard {
+async fn lock_with_keep_alive(redlock: &Redlock, resource: &str, ttl: Duration) -> Guard {
     let guard = redlock.lock(resource, ttl).keep_alive(KeepAlive::new()).await.unwrap();
     granted_by_all(&guard).await;
     guard
 }
 
 /// Returns all further states, and whether the lease was still valid when the loss was reported.
-async fn story(lease: Lease) -> (Vec<LeaseState>, bool) {
+async fn remaining_states(lease: Lease) -> (Vec<LeaseState>, bool) {
     let mut states = Vec::new();
     loop {
         let state = lease.changed().await;
@@ -57,10 +57,10 @@ pub(crate) async fn work_several_times_as_long_as_the_ttl_keeps_the_lock<A: Adap
     let counts = sorted(extended.clone());
     // Three renewals per TTL are intended. A busy machine makes fewer, but four TTLs on a majority need at least three.
     assert!(counts[4] <= 16, "{counts:?}, three a TTL");
-    assert!(counts[2] >= 3, "{counts:?}, too few to be held throughout");
+    assert!(counts[2] >= 3, "{counts:?}, too few to hold the lock throughout");
     assert_eq!(Vec::<String>::new(), keys(&servers));
 
-    // There is none after the release: by now one would have been due.
+    // There is no renewal after the release. Otherwise one would be due by now.
     tokio::time::sleep(ttl).await;
     assert_eq!(extended, extensions(&servers));
     let scripts = servers[0].commandstats("evalsha");
@@ -75,20 +75,20 @@ pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
     let ttl = SHORT;
     let mut guards = Vec::new();
     for number in 0..60 {
-        guards.push(kept(&redlock, &number.to_string(), ttl).await);
+        guards.push(lock_with_keep_alive(&redlock, &number.to_string(), ttl).await);
     }
-    let watched: Vec<_> = guards.iter().map(|guard| tokio::spawn(story(guard.lease()))).collect();
+    let watched: Vec<_> = guards.iter().map(|guard| tokio::spawn(remaining_states(guard.lease()))).collect();
     let before = extensions(&servers);
     tokio::time::sleep(3 * ttl).await;
-    let made =
+    let counts =
         sorted(extensions(&servers).iter().zip(before).map(|(after, before)| after - before).collect());
-    assert!(made[4] <= 12 * 60, "{made:?}, three a TTL and lock");
-    assert!(made[2] >= 2 * 60, "{made:?}, too few to be held throughout");
+    assert!(counts[4] <= 12 * 60, "{counts:?}, three a TTL and lock");
+    assert!(counts[2] >= 2 * 60, "{counts:?}, too few to hold the lock throughout");
     for guard in guards {
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     }
-    for story in watched {
-        assert_eq!(vec![LeaseState::Lost(Loss::Released)], story.await.unwrap().0);
+    for states in watched {
+        assert_eq!(vec![LeaseState::Lost(Loss::Released)], states.await.unwrap().0);
     }
     nothing_left(&redlock, &servers).await;
 }
@@ -97,7 +97,7 @@ pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
 pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_stops_the_work<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    let guard = kept(&redlock, "a", SHORT).await;
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     let work = async |lease: Lease| -> () {
         loop {
             assert!(lease.is_held(), "polled without the lock");
@@ -107,11 +107,11 @@ pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_st
     let hang = async {
         // All nodes hold both locks.
         let all = async || keys(&servers).len() == 10;
-        eventually("both are locked", Duration::from_secs(30), all).await;
+        eventually("both resources are locked", Duration::from_secs(30), all).await;
         servers[..3].iter().for_each(RedisServer::pause);
     };
-    // In a separate task, which nothing else wakes.
-    let reported = tokio::spawn(story(guard.lease()));
+    // The waiting future runs in a separate task, which nothing else wakes.
+    let reported = tokio::spawn(remaining_states(guard.lease()));
     let (worked, ()) = tokio::join!(redlock.run("b", SHORT, work), hang);
     let reported = tokio::time::timeout(SHORT, reported).await.expect("the loss is reported");
     let (states, still_held) = reported.unwrap();
@@ -127,10 +127,10 @@ pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_st
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn keys_deleted_on_a_majority_are_told_with_the_next_renewal<A: Adapter>() {
+pub(crate) async fn keys_deleted_on_a_majority_are_reported_by_the_next_renewal<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    let guard = kept(&redlock, "a", SHORT).await;
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     let start = Instant::now();
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     let work = redlock.run("a", SHORT, async |_| pending::<()>().await);
@@ -142,7 +142,8 @@ pub(crate) async fn keys_deleted_on_a_majority_are_told_with_the_next_renewal<A:
 
     // The same with `run`.
     let delete = async {
-        eventually("it is locked", Duration::from_secs(30), async || keys(&servers).len() == 5).await;
+        eventually("the resource is locked", Duration::from_secs(30), async || keys(&servers).len() == 5)
+            .await;
         servers[2..].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     };
     let (worked, ()) = tokio::join!(work, delete);
@@ -152,15 +153,15 @@ pub(crate) async fn keys_deleted_on_a_majority_are_told_with_the_next_renewal<A:
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn another_holder_in_place_is_reported_by_name_and_left_alone<A: Adapter>() {
+pub(crate) async fn the_new_holder_is_reported_by_name_and_keeps_its_lock<A: Adapter>() {
     let servers = five();
     let (redlock, thief) =
         (warm::<A>(&servers).await, builder::<A>(&servers).owner("thief-1").build().unwrap());
-    let guard = kept(&redlock, "a", SHORT).await;
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     servers[1..4].iter().for_each(|server| drop(server.command(&["DEL", "a"])));
-    let theirs = thief.lock("a", TTL).await.unwrap();
+    let new_holder = thief.lock("a", TTL).await.unwrap();
     let loss = guard.lost().await;
-    assert_eq!(Loss::Revoked { holder: Some(theirs.fingerprint()) }, loss);
+    assert_eq!(Loss::Revoked { holder: Some(new_holder.fingerprint()) }, loss);
     assert!(loss.to_string().contains("thief-1"), "{loss}");
 
     drop(guard);
@@ -168,19 +169,19 @@ pub(crate) async fn another_holder_in_place_is_reported_by_name_and_left_alone<A
     let held: Vec<_> =
         servers.iter().filter(|server| !server.keys().is_empty()).map(RedisServer::port).collect();
     let ports: Vec<_> = servers[1..4].iter().map(RedisServer::port).collect();
-    assert_eq!((ports, true), (held, theirs.is_held()));
-    drop(theirs);
+    assert_eq!((ports, true), (held, new_holder.is_held()));
+    drop(new_holder);
     nothing_left(&thief, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_renewal_that_fails_is_made_good_by_the_next<A: Adapter>() {
+pub(crate) async fn the_next_renewal_repairs_a_failed_one<A: Adapter>() {
     let servers = five();
     let timeout = SHORT / 8;
     let redlock = builder::<A>(&servers).node_timeout(timeout).build().unwrap();
     all_up(&redlock).await;
-    let guard = kept(&redlock, "a", SHORT).await;
-    let reported = tokio::spawn(story(guard.lease()));
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
+    let reported = tokio::spawn(remaining_states(guard.lease()));
 
     servers[..3].iter().for_each(RedisServer::pause);
     assert_eq!(LeaseState::AtRisk, guard.changed().await);
@@ -195,14 +196,14 @@ pub(crate) async fn a_renewal_that_fails_is_made_good_by_the_next<A: Adapter>() 
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_release_while_a_renewal_is_under_way_leaves_no_key<A: Adapter>() {
+pub(crate) async fn a_release_during_a_renewal_leaves_no_key<A: Adapter>() {
     let servers = five();
     let (redlock, nodes) = faulty::<A>(&servers);
     all_up(&redlock).await;
-    // Some renewals are in flight to servers that do not read them, others are not due yet.
+    // Some renewals are in flight to stopped servers, others are not due yet.
     let mut guards = Vec::new();
     for number in 0..20 {
-        guards.push(kept(&redlock, &number.to_string(), SHORT).await);
+        guards.push(lock_with_keep_alive(&redlock, &number.to_string(), SHORT).await);
     }
     servers[..3].iter().for_each(RedisServer::pause);
     nodes[0].wait_for_requests(Operation::Extend, 10).await;
@@ -217,7 +218,7 @@ pub(crate) async fn a_release_while_a_renewal_is_under_way_leaves_no_key<A: Adap
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-pub(crate) async fn no_task_is_left_behind_the_last_guard_and_handle<A: Adapter>() {
+pub(crate) async fn no_task_remains_after_the_last_guard_and_handle<A: Adapter>() {
     let servers = five();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -225,7 +226,7 @@ pub(crate) async fn no_task_is_left_behind_the_last_guard_and_handle<A: Adapter>
         let redlock = warm::<A>(&servers).await;
         let mut guards = Vec::new();
         for number in 0..10 {
-            guards.push(kept(&redlock, &number.to_string(), SHORT).await);
+            guards.push(lock_with_keep_alive(&redlock, &number.to_string(), SHORT).await);
         }
         assert!(tasks() >= before + 10, "{} tasks, one for each lock at least", tasks());
         let (mut guards, work) = (guards.into_iter(), async |lease: Lease| lease.is_held());
@@ -244,6 +245,6 @@ pub(crate) async fn no_task_is_left_behind_the_last_guard_and_handle<A: Adapter>
         std::thread::spawn(move || drop(outside)).join().unwrap();
     }
     eventually("all tasks end", Duration::from_secs(30), async || tasks() == before).await;
-    // Only the detached lock and the forgotten one are left.
+    // Only the detached lock and the forgotten one remain.
     assert!(keys(&servers).iter().all(|key| key == "1" || key == "2"), "{:?}", keys(&servers));
 }

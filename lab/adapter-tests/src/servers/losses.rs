@@ -10,10 +10,10 @@ use redlock_core::Lease;
 
 use super::*;
 
-/// The quarantine that follows from it is 6 s.
+/// The resulting quarantine is 6 s.
 const HELD: Duration = Duration::from_secs(5);
 
-/// The time between two losses. By then, the servers count again.
+/// The time between two losses. The quarantine of the first loss ends within it.
 const BETWEEN: Duration = Duration::from_secs(8);
 
 /// The environment variable for the duration of a run, which `scripts/losses` sets.
@@ -31,7 +31,7 @@ struct Witness {
 
 impl Witness {
     /// Records a lease that was granted or extended just now, and counts the others that are valid.
-    fn sees(&self, lease: &Lease) {
+    fn record(&self, lease: &Lease) {
         let mut leases = self.leases.lock().unwrap();
         leases.retain(Lease::is_held);
         let others = leases.iter().filter(|other| other.fingerprint() != lease.fingerprint());
@@ -46,17 +46,17 @@ impl Witness {
     }
 }
 
-/// Acquires the lock again and again. It holds it for long, and leaves some locks to their TTL.
+/// Acquires the lock repeatedly and holds it for a long time. Some locks are not released and expire.
 async fn contend(redlock: Redlock, witness: Arc<Witness>) {
     while !witness.is_over() {
         let Ok(Some(guard)) = redlock.try_lock("a", HELD).await else {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
             continue;
         };
-        witness.sees(&guard.lease());
+        witness.record(&guard.lease());
         tokio::time::sleep(HELD / 10 * fastrand::u32(1..9)).await;
         if fastrand::bool() && guard.extend(HELD).await.is_ok() {
-            witness.sees(&guard.lease());
+            witness.record(&guard.lease());
             tokio::time::sleep(HELD / 2).await;
         }
         if fastrand::bool() {
@@ -90,13 +90,13 @@ fn lose(servers: &[RedisServer], copies: &[RedisServer]) {
             }
         }
     }
-    // The next snapshot to restart from is older than the locks by then.
+    // A later restart uses this snapshot, which is older than the locks at that time.
     for server in servers {
         server.reply(&[b"SAVE"]);
     }
 }
 
-/// Returns the number of overlaps. The environment sets the seconds, and the number of clusters that run at once.
+/// Returns the number of overlaps. The environment sets the duration in seconds and the number of concurrent clusters.
 fn overlaps<A: Adapter>(options: &Options) -> u64 {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let time = Duration::from_secs(number(SECONDS, 20));
@@ -152,7 +152,7 @@ pub(crate) fn leases_never_overlap_while_servers_lose_data<A: Adapter>() {
     assert_eq!(0, overlaps::<A>(&Options::tokio().longest_ttl(HELD)));
 }
 
-/// Without restart admission, a second client acquires the lock behind a loss, and the witness counts the overlap.
+/// Without restart admission, a second client acquires the lock after a loss, and the witness counts the overlap.
 ///
 /// Random losses do not always lead to an overlap, so only `scripts/losses` requires one of them.
 pub(crate) fn leases_overlap_without_restart_admission<A: Adapter>() {
@@ -163,12 +163,12 @@ pub(crate) fn leases_overlap_without_restart_admission<A: Adapter>() {
     runtime.block_on(async {
         let (one, other) = (client(), client());
         let first = one.lock("a", Duration::from_secs(60)).await.unwrap();
-        witness.sees(&first.lease());
+        witness.record(&first.lease());
         for server in &servers {
             server.command(&["FLUSHALL"]);
         }
         let second = other.lock("a", Duration::from_secs(60)).await.unwrap();
-        witness.sees(&second.lease());
+        witness.record(&second.lease());
     });
     assert_eq!(1, witness.overlaps.into_inner());
     if std::env::var_os(SECONDS).is_some() {

@@ -1,4 +1,4 @@
-//! Three of five servers hung or killed: no quorum within the node timeout, and no keys left when they are back.
+//! Three of five servers hung or killed: no quorum within the node timeout, and no keys remain after their recovery.
 
 use super::*;
 
@@ -11,7 +11,7 @@ pub(crate) async fn three_hung_are_no_quorum<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     servers[..3].iter().for_each(RedisServer::pause);
     let start = Instant::now();
-    let error = anatomy(redlock.try_lock("a", TTL).await);
+    let error = kind_and_outcomes(redlock.try_lock("a", TTL).await);
     assert!(start.elapsed() < ONE_TIMEOUT, "{:?}", start.elapsed());
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
@@ -27,9 +27,9 @@ pub(crate) async fn three_killed_are_no_quorum<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     servers[2..].iter().for_each(RedisServer::kill);
     let result = within_node_timeout("no quorum", redlock.try_lock("a", TTL)).await;
-    let (kind, outcomes) = anatomy(result);
+    let (kind, outcomes) = kind_and_outcomes(result);
     assert_eq!((ErrorKind::NoQuorum, ["failed"; 3].as_slice()), (kind, &outcomes[2..]));
-    // The outcome was certain before these replied.
+    // The outcome was certain before these servers replied.
     assert!(outcomes[..2].iter().all(|outcome| ["granted", "pending"].contains(outcome)), "{outcomes:?}");
     servers[2..].iter().for_each(RedisServer::restart);
     nothing_left(&redlock, &servers).await;
@@ -37,7 +37,7 @@ pub(crate) async fn three_killed_are_no_quorum<A: Adapter>() {
 
 /// The round fails before the last two nodes have replied, and their cleanup runs on another thread.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-pub(crate) async fn rounds_that_are_lost_at_once_leave_nothing_behind<A: Adapter>() {
+pub(crate) async fn rounds_that_fail_at_once_leave_no_key<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     servers[..3].iter().for_each(RedisServer::kill);
@@ -58,7 +58,7 @@ pub(crate) async fn one_denial_and_three_hung_are_no_quorum<A: Adapter>() {
     let error = redlock.try_lock("a", TTL).await.map(|guard| guard.map(drop));
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["denied", "timed out", "timed out", "timed out", "granted"]),
-        anatomy(error)
+        kind_and_outcomes(error)
     );
     servers[1..4].iter().for_each(RedisServer::resume);
     servers[0].command(&["DEL", "a"]);
@@ -77,7 +77,7 @@ pub(crate) async fn a_request_gives_up_after_three_rounds_without_a_quorum<A: Ad
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn writes_that_land_after_the_ttl_are_undone<A: Adapter>() {
+pub(crate) async fn writes_carried_out_after_the_ttl_are_cleaned_up<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let ttl = Duration::from_millis(500);

@@ -5,7 +5,7 @@ use redlock_core::ReleaseOutcome;
 use super::*;
 use crate::Adapter;
 
-async fn nobody_waits<A: Adapter>(fault: fn(&RedisServer), down: usize) {
+async fn cycles_do_not_wait<A: Adapter>(fault: fn(&RedisServer), down: usize) {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     servers[..down].iter().for_each(fault);
@@ -20,25 +20,25 @@ async fn nobody_waits<A: Adapter>(fault: fn(&RedisServer), down: usize) {
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_hung<A: Adapter>() {
-    nobody_waits::<A>(RedisServer::pause, 1).await;
+    cycles_do_not_wait::<A>(RedisServer::pause, 1).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn two_hung<A: Adapter>() {
-    nobody_waits::<A>(RedisServer::pause, 2).await;
+    cycles_do_not_wait::<A>(RedisServer::pause, 2).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_killed<A: Adapter>() {
-    nobody_waits::<A>(RedisServer::kill, 1).await;
+    cycles_do_not_wait::<A>(RedisServer::kill, 1).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn two_killed<A: Adapter>() {
-    nobody_waits::<A>(RedisServer::kill, 2).await;
+    cycles_do_not_wait::<A>(RedisServer::kill, 2).await;
 }
 
-/// Nothing was ever sent to such a server, so `close` has nothing to clean up there.
+/// Tests a server that hangs from the start. Nothing was sent to it, so `close` has nothing to clean up there.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn hung_from_the_start<A: Adapter>() {
     let servers = five();

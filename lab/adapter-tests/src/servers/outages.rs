@@ -11,7 +11,7 @@ use redlock_core::node::QuarantineReason;
 use redlock_core::{Error, KeepAlive, ReleaseOutcome};
 use tokio::time::sleep;
 
-use super::admission::{LONGEST, OVER, no_second_holder, reasons, vouch};
+use super::admission::{LONGEST, QUARANTINE_LIMIT, no_second_holder, reasons, vouch};
 use super::*;
 
 /// The shortest quarantine, which is longer than [`LONGEST`].
@@ -71,7 +71,7 @@ async fn all_count<A: Adapter>(servers: &[RedisServer]) -> bool {
     healthy == servers.len()
 }
 
-/// The recipe of the guide: the next server restarts when all servers count.
+/// Follows the guide: the next server restarts when the grants of all servers count.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 pub(crate) async fn a_rolling_restart_under_load_fails_no_lock<A: Adapter>() {
     let servers = five();
@@ -96,10 +96,14 @@ pub(crate) async fn a_rolling_restart_under_load_fails_no_lock<A: Adapter>() {
             }
             is_out
         };
-        eventually("the server is in quarantine", OVER, in_quarantine).await;
+        eventually("the server is in quarantine", QUARANTINE_LIMIT, in_quarantine).await;
         let before = load.locks();
-        eventually("every task gets locks", OVER, async || load.locks() >= before + TASKS as u64).await;
-        eventually("all servers count again", OVER, async || all_count::<A>(&servers).await).await;
+        eventually("every task acquires locks", QUARANTINE_LIMIT, async || {
+            load.locks() >= before + TASKS as u64
+        })
+        .await;
+        eventually("all servers count again", QUARANTINE_LIMIT, async || all_count::<A>(&servers).await)
+            .await;
     }
 
     load.over.store(true, Ordering::Relaxed);
@@ -145,10 +149,10 @@ pub(crate) async fn after_a_power_cut_locks_are_granted_when_the_quarantine_is_o
                 false
             }
         };
-        eventually("locks are granted again", OVER, granted).await;
+        eventually("locks are granted again", QUARANTINE_LIMIT, granted).await;
         assert!(off.elapsed() >= QUARANTINE, "granted after {:?}", off.elapsed());
         let all = async || redlock.health().await.healthy_nodes() == servers.len();
-        eventually("all servers count again", OVER, all).await;
+        eventually("all servers count again", QUARANTINE_LIMIT, all).await;
     }
     before.close().await;
     after.close().await;
@@ -164,10 +168,13 @@ pub(crate) async fn after_a_power_cut_vouching_ends_the_quarantine<A: Adapter>()
         let reasons = reasons(&redlock.health().await);
         reasons.iter().flatten().filter(|reason| **reason != QuarantineReason::NotChecked).count() >= 3
     };
-    eventually("a quorum is in quarantine", OVER, in_quarantine).await;
+    eventually("a quorum is in quarantine", QUARANTINE_LIMIT, in_quarantine).await;
     no_second_holder(&redlock, "the power cut").await;
     for (index, server) in servers.iter().enumerate() {
-        eventually("the server can be vouched for", OVER, async || redlock.vouch(index).await.is_ok()).await;
+        eventually("the server can be vouched for", QUARANTINE_LIMIT, async || {
+            redlock.vouch(index).await.is_ok()
+        })
+        .await;
         let stamp = server.command(&["GET", "redlock:admission"]);
         assert_eq!(Some("0"), stamp.split(' ').nth(3), "the wait began long ago: {stamp}");
     }

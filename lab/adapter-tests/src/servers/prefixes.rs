@@ -17,7 +17,7 @@ fn options(index: usize) -> Options {
         .fence_retention(Duration::from_secs(RETENTIONS[index]))
 }
 
-fn apart<A: Adapter>(servers: &[RedisServer]) -> Redlock {
+fn with_prefixes<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     let node = |(index, server): (usize, &RedisServer)| {
         Arc::new(A::node(server.url(), &options(index)).unwrap()) as Arc<dyn LockNode>
     };
@@ -25,7 +25,7 @@ fn apart<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     Builder::new(Arc::new(TokioRuntime::new())).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
 }
 
-fn has(server: &RedisServer, index: usize, names: &[&str]) {
+fn assert_keys(server: &RedisServer, index: usize, names: &[&str]) {
     let mut expected: Vec<_> = names.iter().map(|name| format!("{}{name}", KEYS[index])).collect();
     let mut keys = server.keys();
     keys.retain(|key| !key.starts_with(FENCES[index]));
@@ -35,33 +35,33 @@ fn has(server: &RedisServer, index: usize, names: &[&str]) {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn every_node_is_asked_with_its_own_prefix<A: Adapter>() {
+pub(crate) async fn every_node_receives_keys_with_its_prefix<A: Adapter>() {
     let servers = five();
-    let redlock = apart::<A>(&servers);
+    let redlock = with_prefixes::<A>(&servers);
     all_up(&redlock).await;
     for names in [vec!["a"], vec!["a", "b"]] {
         let guard = redlock.lock(names.clone(), TTL).await.unwrap();
         granted_by_all(&guard).await;
-        servers.iter().enumerate().for_each(|(index, server)| has(server, index, &names));
+        servers.iter().enumerate().for_each(|(index, server)| assert_keys(server, index, &names));
         guard.extend(2 * TTL).await.unwrap();
         assert_eq!(5, redlock.inspect("a").await.unwrap().node_reports().len());
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
-        eventually("all are released", TTL, async || keys(&servers).is_empty()).await;
+        eventually("all keys are released", TTL, async || keys(&servers).is_empty()).await;
     }
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn every_node_counts_under_its_own_prefix_for_its_own_time<A: Adapter>() {
+pub(crate) async fn counters_have_the_prefix_and_retention_of_their_node<A: Adapter>() {
     let servers = five();
-    let redlock = apart::<A>(&servers);
+    let redlock = with_prefixes::<A>(&servers);
     all_up(&redlock).await;
     let guard = redlock.lock(["a", "b"], TTL).fenced().await.unwrap();
     guard.extend(TTL).await.unwrap();
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     redlock.close().await;
     for (index, server) in servers.iter().enumerate() {
-        has(server, index, &[]);
+        assert_keys(server, index, &[]);
         let counters = ["a", "b"].map(|name| format!("{}{{{}{name}}}", FENCES[index], KEYS[index]));
         let mut keys = server.keys();
         keys.sort();
@@ -99,7 +99,7 @@ pub(crate) async fn nodes_with_different_prefixes_on_one_server_do_not_exclude_e
 /// Runs claims on the same resources concurrently. No node may receive the token or the prefix of another claim or node.
 async fn interleaved<A: Adapter>(tasks: usize) {
     let servers = five();
-    let (one, other) = (warm::<A>(&servers).await, apart::<A>(&servers));
+    let (one, other) = (warm::<A>(&servers).await, with_prefixes::<A>(&servers));
     all_up(&other).await;
     let cycle = |redlock: Redlock, number: usize| async move {
         for cycle in 0..20 {

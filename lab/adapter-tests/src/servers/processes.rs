@@ -36,12 +36,12 @@ impl Holder {
         Self { child, input, lines }
     }
 
-    pub(super) fn says(&self) -> String {
+    pub(super) fn next_line(&self) -> String {
         self.lines.recv_timeout(PATIENCE).unwrap()
     }
 
     /// Writes a line to its standard input.
-    pub(super) fn tell(&mut self, line: &str) {
+    pub(super) fn send_line(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
@@ -59,7 +59,7 @@ impl Holder {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
-    /// Waits for its successful end, without any further output.
+    /// Waits until it ends successfully, without any further output.
     pub(super) fn ends(&mut self) {
         assert_eq!(Err(RecvTimeoutError::Disconnected), self.lines.recv_timeout(PATIENCE));
         assert!(self.child.wait().unwrap().success());
@@ -80,93 +80,93 @@ impl Drop for Holder {
 
 /// Returns the lease that a process has detached, as text.
 fn detached<A: Adapter>(servers: &[RedisServer], ttl: &str) -> String {
-    given_away(Holder::start::<A>(servers, "detach", &["a", ttl]))
+    read_lease(Holder::start::<A>(servers, "detach", &["a", ttl]))
 }
 
-fn given_away(mut holder: Holder) -> String {
-    let lease = holder.says();
+fn read_lease(mut holder: Holder) -> String {
+    let lease = holder.next_line();
     holder.ends();
     lease
 }
 
-/// Returns the reply of all servers once the lock is on all of them. An extension adds it to servers where the key of
-/// the former holder has just expired.
-async fn on_all(guard: &Guard, servers: &[RedisServer], question: &[&str]) -> String {
-    let answers = || servers.iter().map(|server| server.command(question)).collect::<Vec<_>>();
+/// Waits until all servers have the lock, and returns their common reply. An extension writes the key on servers where
+/// the key of the former holder has just expired.
+async fn on_all(guard: &Guard, servers: &[RedisServer], command: &[&str]) -> String {
+    let replies = || servers.iter().map(|server| server.command(command)).collect::<Vec<_>>();
     let same = async || {
         guard.extend(6 * TTL).await.unwrap();
-        let answers = answers();
-        answers.iter().all(|answer| !answer.is_empty() && *answer == answers[0])
+        let replies = replies();
+        replies.iter().all(|reply| !reply.is_empty() && *reply == replies[0])
     };
     eventually("the lock is on all servers", PATIENCE, same).await;
-    servers[0].command(question)
+    servers[0].command(command)
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_process_that_was_stopped_learns_of_the_loss_before_its_work_goes_on<A: Adapter>() {
+pub(crate) async fn a_stopped_process_learns_of_the_loss_before_its_work_continues<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let mut holders = [("run", "a"), ("keep", "b")]
         .map(|(how, resource)| Holder::start::<A>(&servers, how, &[resource, "1000"]));
     for holder in &mut holders {
-        assert_eq!("held", holder.says());
-        holder.tell("");
-        assert_eq!("step", holder.says());
-        assert_eq!("waits", holder.says());
-        // Stopped within its pause, so that a step is due when it continues.
+        assert_eq!("held", holder.next_line());
+        holder.send_line("");
+        assert_eq!("step", holder.next_line());
+        assert_eq!("waits", holder.next_line());
+        // The process is stopped during its pause, so that a step is due when it continues.
         holder.stop();
     }
     let retry = Duration::from_millis(20);
     let guard = redlock.lock(["a", "b"], 6 * TTL).retry_delay(retry).max_wait(PATIENCE).await.unwrap();
-    let ours = on_all(&guard, &servers, &["MGET", "a", "b"]).await;
+    let keys = on_all(&guard, &servers, &["MGET", "a", "b"]).await;
 
     for holder in &mut holders {
         holder.go_on();
-        let said = holder.says();
-        assert!(said.starts_with("lost: "), "{said}");
-        assert!(said.contains("lease expired"), "{said}");
+        let line = holder.next_line();
+        assert!(line.starts_with("lost: "), "{line}");
+        assert!(line.contains("lease expired"), "{line}");
         holder.ends();
     }
-    let untouched = servers.iter().all(|server| server.command(&["MGET", "a", "b"]) == ours);
-    assert!(untouched, "they took what is not theirs");
+    let untouched = servers.iter().all(|server| server.command(&["MGET", "a", "b"]) == keys);
+    assert!(untouched, "a stopped holder changed the keys of the new one");
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_lease_goes_from_process_to_process<A: Adapter>() {
+pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let lease = detached::<A>(&servers, "60000");
     // The keys remain, with less than their full TTL. On a busy machine, a minority receives its key late.
     for server in &servers {
-        eventually("the key is there", PATIENCE, async || server.command(&["PEXPIRE", "a", "30000"]) == "1")
+        eventually("the key exists", PATIENCE, async || server.command(&["PEXPIRE", "a", "30000"]) == "1")
             .await;
     }
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
-    holder.tell(&lease);
-    assert_eq!("held", holder.says());
+    holder.send_line(&lease);
+    assert_eq!("held", holder.next_line());
     let left = |server: &RedisServer| server.command(&["PTTL", "a"]).parse::<u32>().unwrap();
     let extended = || servers.iter().all(|server| left(server) > 50_000);
-    eventually("it is extended", PATIENCE, async || extended()).await;
+    eventually("the lease is extended", PATIENCE, async || extended()).await;
     assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
 
     for server in &servers {
         assert_eq!("1", server.command(&["PEXPIRE", "a", "30000"]));
     }
-    holder.tell("");
-    assert_eq!("extended", holder.says());
-    eventually("it is extended again", PATIENCE, async || extended()).await;
+    holder.send_line("");
+    assert_eq!("extended", holder.next_line());
+    eventually("the lease is extended again", PATIENCE, async || extended()).await;
     holder.nothing_more_to_read();
-    assert_eq!("released: Released", holder.says());
+    assert_eq!("released: Released", holder.next_line());
     holder.ends();
     assert_eq!(Vec::<String>::new(), keys(&servers));
 
-    // Released by another process without being resumed; and passed from another process to this one.
+    // A lease is released by another process without being resumed, and another one is passed to this process.
     let (lease, mut holder) =
         (detached::<A>(&servers, "60000"), Holder::start::<A>(&servers, "release", &[]));
-    holder.tell(&lease);
-    assert_eq!("released: Released", holder.says());
+    holder.send_line(&lease);
+    assert_eq!("released: Released", holder.next_line());
     holder.ends();
     let lease: DetachedLease = serde_json::from_str(&detached::<A>(&servers, "60000")).unwrap();
     let guard = redlock.resume(&lease).await.unwrap();
@@ -176,23 +176,23 @@ pub(crate) async fn a_lease_goes_from_process_to_process<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_fencing_token_goes_with_its_lease_from_process_to_process<A: Adapter>() {
+pub(crate) async fn a_fencing_token_is_passed_with_its_lease<A: Adapter>() {
     let servers = five();
-    let lease = given_away(Holder::start::<A>(&servers, "detach-fenced", &["a", "60000"]));
+    let lease = read_lease(Holder::start::<A>(&servers, "detach-fenced", &["a", "60000"]));
     let detached: DetachedLease = serde_json::from_str(&lease).unwrap();
     let token = detached.fencing_token().unwrap();
     assert!(lease.contains(&format!("\"fencing_token\":{token}}}")), "{lease}");
 
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
-    holder.tell(&lease);
-    assert_eq!(format!("held with {token}"), holder.says());
-    holder.tell("");
-    assert_eq!("extended", holder.says());
+    holder.send_line(&lease);
+    assert_eq!(format!("held with {token}"), holder.next_line());
+    holder.send_line("");
+    assert_eq!("extended", holder.next_line());
     holder.nothing_more_to_read();
-    assert_eq!("released: Released", holder.says());
+    assert_eq!("released: Released", holder.next_line());
     holder.ends();
 
-    let next = given_away(Holder::start::<A>(&servers, "detach-fenced", &["a", "60000"]));
+    let next = read_lease(Holder::start::<A>(&servers, "detach-fenced", &["a", "60000"]));
     let next: DetachedLease = serde_json::from_str(&next).unwrap();
     assert!(next.fencing_token() > Some(token), "{next:?}");
 }
@@ -204,13 +204,13 @@ pub(crate) async fn a_stale_lease_is_neither_resumed_nor_released_in_another_pro
     let lease = detached::<A>(&servers, "300");
     let guard = redlock.lock("a", 6 * TTL).owner("new-holder").await.unwrap();
     let token = on_all(&guard, &servers, &["GET", "a"]).await;
-    for (how, answer) in [("resume", "Lost: "), ("release", "released: AlreadyLost")] {
-        let mut holder = Holder::start::<A>(&servers, how, &[]);
-        holder.tell(&lease);
-        let said = holder.says();
-        assert!(said.starts_with(answer), "{said}");
-        assert!(!said.contains(&token), "a token in an error: {said}");
-        assert_eq!(how == "resume", said.contains("new-holder"), "{said}");
+    for (action, expected) in [("resume", "Lost: "), ("release", "released: AlreadyLost")] {
+        let mut holder = Holder::start::<A>(&servers, action, &[]);
+        holder.send_line(&lease);
+        let line = holder.next_line();
+        assert!(line.starts_with(expected), "{line}");
+        assert!(!line.contains(&token), "a token in an error: {line}");
+        assert_eq!(action == "resume", line.contains("new-holder"), "{line}");
         holder.ends();
     }
     assert!(servers.iter().all(|server| server.command(&["GET", "a"]) == token));
@@ -218,9 +218,9 @@ pub(crate) async fn a_stale_lease_is_neither_resumed_nor_released_in_another_pro
 
     // A lease that was released meanwhile is not resumed either.
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
-    holder.tell(&lease);
-    let said = holder.says();
-    assert!(said.starts_with("Lost: "), "{said}");
+    holder.send_line(&lease);
+    let line = holder.next_line();
+    assert!(line.starts_with("Lost: "), "{line}");
     holder.ends();
     nothing_left(&redlock, &servers).await;
 }

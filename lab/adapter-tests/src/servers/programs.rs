@@ -12,14 +12,14 @@ use crate::Adapter;
 use crate::wait::soon;
 use crate::warnings::Warnings;
 
-/// Deletes a key on servers, as any client may.
+/// Deletes a key on servers, as another client would.
 fn delete(servers: &[RedisServer], key: &str) {
     for server in servers {
         server.command(&["DEL", key]);
     }
 }
 
-/// Two clients with eight tasks each on three slots. Every holder notes itself in the place of its slot.
+/// Two clients with eight tasks each on three slots. Every holder locks a mutex of its slot.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 pub(crate) async fn each_slot_has_one_holder_at_a_time_and_every_task_gets_one<A: Adapter>() {
     let servers = five();
@@ -31,7 +31,7 @@ pub(crate) async fn each_slot_has_one_holder_at_a_time_and_every_task_gets_one<A
             let slots = redlock.slots("s", 3).unwrap();
             for _ in 0..10 {
                 let guard = slots.acquire(TTL).wait_unbounded().await.unwrap();
-                let place = places[guard.index()].try_lock().expect("no other task has this slot");
+                let place = places[guard.index()].try_lock().expect("no other task holds this slot");
                 tokio::task::yield_now().await;
                 drop(place);
                 assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
@@ -46,7 +46,7 @@ pub(crate) async fn each_slot_has_one_holder_at_a_time_and_every_task_gets_one<A
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_waiter_gets_the_slot_that_a_program_in_another_language_gives_up<A: Adapter>() {
+pub(crate) async fn a_waiter_acquires_the_slot_that_a_program_in_another_language_releases<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let slots = redlock.slots("s", 2).unwrap();
@@ -79,7 +79,7 @@ async fn leads(leadership: &Leadership) {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_leader_that_closes_is_followed_at_once<A: Adapter>() {
+pub(crate) async fn a_leader_that_closes_is_replaced_at_once<A: Adapter>() {
     let servers = five();
     let (one, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
     let (first, run) = candidate(&one, 6 * TTL);
@@ -87,7 +87,7 @@ pub(crate) async fn a_leader_that_closes_is_followed_at_once<A: Adapter>() {
     let (second, other_run) = candidate(&other, 6 * TTL);
     assert_eq!(0, soon(one.close()).await);
     assert_eq!((LeadershipState::Ended, ErrorKind::Closed), (first.state(), soon(run).await.unwrap()));
-    // Long before the TTL of the first one ends.
+    // This is long before the TTL of the first leader ends.
     soon(async { leads(&second).await }).await;
     other_run.abort();
     assert!(other_run.await.unwrap_err().is_cancelled());
@@ -123,8 +123,8 @@ pub(crate) async fn a_job_runs_once_a_period_on_one_of_two_machines<A: Adapter>(
     let not_called = async |_| -> Result<(), ()> { unreachable!("the job has run") };
     assert_eq!(None, request(&one).run(not_called).await.unwrap());
     let left = servers.iter().map(|server| server.command(&["PTTL", "job"]).parse::<i64>().unwrap());
-    // Nine tenths of an hour, and half a second for clocks, less the duration of this test. A minority may lack the key:
-    // on a busy machine, the release of the first job is late there.
+    // Nine tenths of an hour, and half a second for clocks, less the duration of this test. A minority may lack the key,
+    // because the release of the first job may arrive late on a busy machine.
     let expected = 3_000_000..=3_240_502;
     let left: Vec<_> = left.collect();
     assert!(left.iter().filter(|left| expected.contains(*left)).count() >= 3, "{left:?}");
@@ -144,7 +144,7 @@ pub(crate) fn a_synchronous_program_keeps_its_lock_while_it_computes<A: Adapter>
     assert!(other.try_lock("a", TTL).acquire().unwrap().is_none());
     // The drop waits for the release.
     drop(guard);
-    let guard = other.try_lock("a", ttl).acquire().unwrap().expect("it is released");
+    let guard = other.try_lock("a", ttl).acquire().unwrap().expect("the lock is released");
     assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
 
     let lost = redlock.run("a", ttl, |lease| {
@@ -162,7 +162,7 @@ pub(crate) fn a_synchronous_program_keeps_its_lock_while_it_computes<A: Adapter>
 }
 
 /// A single-threaded runtime renews nothing between two calls of `block_on`.
-pub(crate) fn a_runtime_that_is_not_driven_is_warned_of<A: Adapter>() {
+pub(crate) fn an_undriven_runtime_causes_a_warning<A: Adapter>() {
     let servers = five();
     let runtime = one_thread();
     let ttl = Duration::from_secs(1);
@@ -176,7 +176,7 @@ pub(crate) fn a_runtime_that_is_not_driven_is_warned_of<A: Adapter>() {
     thread::sleep(2 * ttl);
     runtime.block_on(async {
         let warned = async || warnings.about("renewal timer late") == 1;
-        eventually("it is warned of", Duration::from_secs(60), warned).await;
+        eventually("the warning is logged", Duration::from_secs(60), warned).await;
         assert!(!guard.is_held());
         drop(guard);
         nothing_left(&redlock, &servers).await;

@@ -18,9 +18,9 @@ const ACQUIRE: &str = r#"for i, key in ipairs(KEYS) do if redis.call("exists", k
 const EXTEND: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then
     return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end"#;
 
-/// Two clients with eight tasks each. Every holder notes itself in a lock of this process.
+/// Two clients with eight tasks each. Every holder also acquires a lock of this process.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
-pub(crate) async fn no_reader_is_beside_a_writer<A: Adapter>() {
+pub(crate) async fn readers_and_writers_exclude_each_other<A: Adapter>() {
     let servers = five();
     let clients = [warm::<A>(&servers).await, warm::<A>(&servers).await];
     let witness: Arc<tokio::sync::RwLock<()>> = Arc::default();
@@ -31,9 +31,9 @@ pub(crate) async fn no_reader_is_beside_a_writer<A: Adapter>() {
             for round in 0..20 {
                 if (number + round) % 4 == 0 {
                     let guard = lock.write(TTL).wait_unbounded().await.unwrap();
-                    let alone = witness.try_write().expect("nobody else holds the lock");
+                    let exclusive = witness.try_write().expect("no other client holds the lock");
                     tokio::task::yield_now().await;
-                    drop(alone);
+                    drop(exclusive);
                     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
                 } else {
                     let guard = lock.read(TTL).wait_unbounded().await.unwrap();
@@ -74,17 +74,17 @@ pub(crate) async fn a_reader_is_kept_alive_extended_and_lost<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn scripts_of_other_clients_neither_lock_nor_delete_what_is_read<A: Adapter>() {
+pub(crate) async fn scripts_of_other_clients_neither_lock_nor_delete_a_key_of_readers<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let lock = redlock.rw_lock("a").unwrap();
     let guard = lock.read(TTL).await.unwrap();
     until(async || servers.iter().all(|server| server.command(&["TYPE", "a"]) == "zset")).await;
     for server in &servers {
-        assert_eq!("", server.command(&["SET", "a", "their token", "NX", "PX", "60000"]), "nil");
-        assert_eq!("0", server.command(&["EVAL", ACQUIRE, "1", "a", "their token", "60000"]));
+        assert_eq!("", server.command(&["SET", "a", "foreign-token", "NX", "PX", "60000"]), "nil");
+        assert_eq!("0", server.command(&["EVAL", ACQUIRE, "1", "a", "foreign-token", "60000"]));
         for script in [RELEASE, EXTEND] {
-            let reply = server.reply(&["EVAL", script, "1", "a", "their token", "1"].map(str::as_bytes));
+            let reply = server.reply(&["EVAL", script, "1", "a", "foreign-token", "1"].map(str::as_bytes));
             assert!(format!("{reply:?}").contains("WRONGTYPE"), "{reply:?}");
         }
         assert_eq!("2", server.command(&["ZCARD", "a"]), "the mark and the reader");
@@ -92,7 +92,7 @@ pub(crate) async fn scripts_of_other_clients_neither_lock_nor_delete_what_is_rea
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     until(async || servers.iter().all(|server| server.command(&["EXISTS", "a"]) == "0")).await;
     for server in &servers {
-        assert_eq!("OK", server.command(&["SET", "a", "their token", "NX", "PX", "60000"]));
+        assert_eq!("OK", server.command(&["SET", "a", "foreign-token", "NX", "PX", "60000"]));
     }
     assert!(lock.read(TTL).try_now().await.unwrap().is_none());
     assert!(lock.try_write(TTL).await.unwrap().is_none());
@@ -135,7 +135,7 @@ pub(crate) async fn readers_and_writers_that_wait_are_notified<A: Adapter>() {
     until(async || redlock.inspect("a:writer").await.unwrap().holder().is_some()).await;
     let second = tokio::spawn(lock.read(TTL).max_wait(Duration::from_secs(4)));
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!writing.is_finished() && !second.is_finished(), "the writer goes before new readers");
+    assert!(!writing.is_finished() && !second.is_finished(), "the writer precedes new readers");
     reader.release().await.unwrap();
     let writer = writing.await.unwrap().unwrap();
     assert!(writer.is_held() && !second.is_finished());

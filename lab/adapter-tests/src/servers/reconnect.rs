@@ -1,4 +1,4 @@
-//! Servers that are down at the start, and servers that come back.
+//! Servers that are down at the start, and servers that recover.
 
 use futures_util::future::join_all;
 use redlock_core::ReleaseOutcome;
@@ -8,7 +8,7 @@ use crate::Adapter;
 use crate::node::node_of;
 use crate::wait::until;
 
-/// A number of health checks whose unanswered releases make one silence sufficient to give up the connection.
+/// A number of health checks. Their unanswered releases suffice to close the connection of a silent server.
 const UNANSWERED: usize = 3;
 
 #[tokio::main(flavor = "current_thread")]
@@ -17,19 +17,19 @@ pub(crate) async fn a_program_that_starts_while_a_minority_is_down_works<A: Adap
     servers[..2].iter().for_each(RedisServer::kill);
     let redlock = redlock::<A>(&servers);
     // The first call after `build`.
-    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
 
     servers[..2].iter().for_each(RedisServer::restart);
     all_up(&redlock).await;
-    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
     granted_by_all(&guard).await;
     drop(guard);
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_node_that_comes_back_votes_again_before_a_request_fails<A: Adapter>() {
+pub(crate) async fn a_node_that_recovers_votes_again_before_a_request_fails<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     // A client without locks sends nothing between its health checks. The other one repeats releases.
@@ -49,7 +49,7 @@ pub(crate) async fn a_node_that_comes_back_votes_again_before_a_request_fails<A:
         assert_eq!([4; UNANSWERED].to_vec(), join_all(checks).await);
         until(async || nodes[0].connection().is_none()).await;
         repair(&servers[0]);
-        // How long it takes is tested in `redlock-wire`, in virtual time: `.._recovers_without_traffic`.
+        // The tests `.._recovers_without_traffic` of `redlock-wire` check the duration in virtual time.
         until(async || nodes[0].connection().is_some()).await;
         assert_eq!(5, idle.health().await.healthy_nodes());
         all_up(&redlock).await;
@@ -58,7 +58,7 @@ pub(crate) async fn a_node_that_comes_back_votes_again_before_a_request_fails<A:
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_wrong_password_that_is_corrected_heals<A: Adapter>() {
+pub(crate) async fn nodes_recover_when_a_wrong_password_is_corrected<A: Adapter>() {
     let servers = five();
     let urls = servers.iter().map(|server| server.url().replace("redis://", "redis://:swordfish@"));
     for server in &servers {
@@ -70,13 +70,13 @@ pub(crate) async fn a_wrong_password_that_is_corrected_heals<A: Adapter>() {
     for shown in [format!("{error:?}"), error.to_string(), format!("{redlock:?}")] {
         assert!(!shown.contains("swordfish"), "{shown}");
     }
-    assert!(format!("{error:?}").contains("WRONGPASS"), "the reason is said: {error:?}");
+    assert!(format!("{error:?}").contains("WRONGPASS"), "the error contains the reason: {error:?}");
 
     for server in &servers {
         server.authenticated("something-else").command(&["CONFIG", "SET", "requirepass", "swordfish"]);
     }
     // After a rejected login the reconnect delay is longer than after other failures.
     all_up(&redlock).await;
-    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
 }

@@ -13,7 +13,7 @@ pub(crate) fn build_needs_no_runtime_and_one_redlock_works_across_two<A: Adapter
     let redlock = REDLOCK.get_or_init(|| redlock::<A>(&servers));
     for round in 0..3 {
         one_thread().block_on(async {
-            let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+            let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
             guard.extend(TTL).await.unwrap();
             assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap(), "round {round}");
             all_up(redlock).await;
@@ -29,8 +29,8 @@ pub(crate) fn one_redlock_works_in_two_runtimes_at_once<A: Adapter>() {
             one_thread().block_on(async {
                 for cycle in 0..50 {
                     let guard = redlock.lock("a", TTL).retry_delay(Duration::from_millis(2)).await.unwrap();
-                    // The connections live in one of the two. When it ends, the requests of the other one fail, and the
-                    // releases are retried in the background.
+                    // The connections belong to one of the two runtimes. When it ends, the requests of the other one
+                    // fail, and the releases are retried in the background.
                     match guard.release().await {
                         Ok(released) => assert_eq!(ReleaseOutcome::Released, released, "cycle {cycle}"),
                         Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "cycle {cycle}"),
@@ -73,8 +73,8 @@ fn in_parallel_runtimes(redlock: &Redlock) -> Vec<String> {
 fn dedicated<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     let options = Options::new(Arc::new(TokioRuntime::dedicated()));
     let urls = servers.iter().map(RedisServer::url);
-    // No request takes that long, but `close()` may: a release that overtook its acquire, because the node was not
-    // connected yet, is repeated after a node timeout.
+    // No request takes that long, but `close()` may: a release may overtake its acquire while the node is not connected
+    // yet. It is repeated after a node timeout.
     A::builder_with(urls, &options).unwrap().node_timeout(Duration::from_secs(10)).build().unwrap()
 }
 
@@ -85,14 +85,14 @@ pub(crate) fn over_a_dedicated_runtime_parallel_runtimes_never_fail<A: Adapter>(
     one_thread().block_on(nothing_left(&redlock, &servers));
 }
 
-pub(crate) fn the_end_of_the_runtime_that_opened_the_connections_is_named_and_was_warned_of<A: Adapter>() {
+pub(crate) fn the_shutdown_of_the_connecting_runtime_is_reported_after_a_warning<A: Adapter>() {
     let servers = five();
     // Far longer than the test takes, so that no request times out.
     let redlock = builder::<A>(&servers).node_timeout(Duration::from_secs(60)).build().unwrap();
     let first = one_thread();
     first.block_on(all_up(&redlock));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    // Driven until `stop`, then dropped.
+    // This runtime is driven until `stop`, then dropped.
     let first = std::thread::spawn(move || first.block_on(async { stopped.await.unwrap() }));
     let warnings = Warnings::default();
     let _subscribed = warnings.subscribe();
@@ -113,7 +113,7 @@ pub(crate) fn the_end_of_the_runtime_that_opened_the_connections_is_named_and_wa
     first.join().unwrap();
 }
 
-pub(crate) fn a_runtime_that_is_not_driven_any_more_is_left_behind<A: Adapter>() {
+pub(crate) fn a_redlock_leaves_a_runtime_that_is_no_longer_driven<A: Adapter>() {
     let servers = five();
     let redlock = builder::<A>(&servers).node_timeout(Duration::from_millis(200)).build().unwrap();
     let idle = one_thread();
@@ -135,7 +135,7 @@ pub(crate) fn a_guard_dropped_outside_a_runtime_is_released<A: Adapter>() {
     runtime.block_on(nothing_left(&redlock, &servers));
 }
 
-pub(crate) fn a_guard_dropped_after_its_runtime_is_left_to_its_ttl<A: Adapter>() {
+pub(crate) fn the_keys_of_a_guard_dropped_after_its_runtime_expire<A: Adapter>() {
     let servers = five();
     let redlock = redlock::<A>(&servers);
     let ttl = Duration::from_millis(1_500);
@@ -151,13 +151,13 @@ pub(crate) fn a_guard_dropped_after_its_runtime_is_left_to_its_ttl<A: Adapter>()
     assert!(start.elapsed() < NODE_TIMEOUT, "drop blocked");
     let start = Instant::now();
     while !keys(&servers).is_empty() {
-        assert!(start.elapsed() < 20 * ttl, "the keys outlive their TTL");
+        assert!(start.elapsed() < 20 * ttl, "the keys remain after their TTL");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
-pub(crate) async fn paused_time_makes_no_hot_loop<A: Adapter>() {
+pub(crate) async fn paused_time_causes_no_hot_loop<A: Adapter>() {
     let servers = five();
     let redlock = redlock::<A>(&servers);
     // In paused time every wait for a reply ends at once with the next timer, mostly the node timeout.

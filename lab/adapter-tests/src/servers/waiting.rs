@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Far longer than a notification takes, and far shorter than the 5 s after which a waiter tries without one.
+/// Far longer than a notification takes. Far shorter than 5 s, the time after which a waiter retries without one.
 const SOON: Duration = Duration::from_millis(2_500);
 
 /// Long enough that nothing expires during a test.
@@ -25,14 +25,14 @@ impl Waiter {
         let watched = async || {
             servers.iter().zip(&before).all(|(server, before)| server.commandstats("pttl") > *before)
         };
-        eventually("every server is asked", Duration::from_secs(60), watched).await;
+        eventually("every server has a watch", Duration::from_secs(60), watched).await;
         // The last reply is in flight.
         tokio::time::sleep(Duration::from_millis(20)).await;
         Self { task }
     }
 
     /// Returns its lock. It must have acquired the lock within `limit` of `since`.
-    async fn gets_it(self, since: Instant, limit: Duration) -> Guard {
+    async fn acquired(self, since: Instant, limit: Duration) -> Guard {
         let (guard, at) = tokio::time::timeout(Duration::from_secs(30), self.task).await.unwrap().unwrap();
         let took = at.saturating_duration_since(since);
         assert!(took < limit, "{took:?}");
@@ -44,14 +44,14 @@ impl Waiter {
     }
 }
 
-/// Acquires the lock as a program in another language does.
-fn take(servers: &[RedisServer], resource: &str) {
+/// Acquires the lock like a program in another language.
+fn set_keys(servers: &[RedisServer], resource: &str) {
     for server in servers {
-        assert_eq!("OK", server.command(&["SET", resource, "theirs", "PX", "600000"]));
+        assert_eq!("OK", server.command(&["SET", resource, "foreign", "PX", "600000"]));
     }
 }
 
-fn let_go(servers: &[RedisServer], resource: &str) -> Instant {
+fn delete_keys(servers: &[RedisServer], resource: &str) -> Instant {
     let since = Instant::now();
     for server in servers {
         assert_eq!("1", server.command(&["DEL", resource]));
@@ -60,34 +60,32 @@ fn let_go(servers: &[RedisServer], resource: &str) -> Instant {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_waiter_is_woken_by_a_program_in_another_language<A: Adapter>() {
+pub(crate) async fn a_waiter_is_notified_of_a_release_in_another_language<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    take(&servers, "a");
+    set_keys(&servers, "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
-    let since = let_go(&servers, "a");
-    drop(waiter.gets_it(since, SOON).await);
+    let since = delete_keys(&servers, "a");
+    drop(waiter.acquired(since, SOON).await);
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung_is_waited_for_without_polling<
-    A: Adapter,
->() {
+pub(crate) async fn waiters_do_not_poll_for_a_lock_on_a_bare_quorum_with_a_hung_node<A: Adapter>() {
     let servers = five();
     let (holder, redlock) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
-    take(&servers[3..], "a");
+    set_keys(&servers[3..], "a");
     let guard = holder.lock("a", LONG).await.unwrap();
-    let _ = let_go(&servers[3..], "a");
+    let _ = delete_keys(&servers[3..], "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
     servers[0].pause();
-    // A hung node sends no notification and is not free.
+    // A hung node sends no notification, and its key does not count as free.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(waiter.waits() && guard.is_held());
     let since = Instant::now();
     drop(guard);
-    // Four nodes are free: two that were held, and two that never were.
-    let taken = waiter.gets_it(since, SOON).await;
+    // The key is absent on four nodes: two where it was held, and two where it never was.
+    let taken = waiter.acquired(since, SOON).await;
     servers[0].resume();
     drop(taken);
     holder.close().await;
@@ -95,49 +93,49 @@ pub(crate) async fn a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung_is_w
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn nodes_that_restart_while_a_waiter_waits_are_watched_again<A: Adapter>() {
+pub(crate) async fn restarted_nodes_are_watched_again<A: Adapter>() {
     let servers: Vec<_> = (0..5).map(|_| RedisServer::builder().persistent(true).start()).collect();
     let redlock = warm::<A>(&servers).await;
-    take(&servers, "a");
+    set_keys(&servers, "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
     for server in &servers {
         server.restart();
-        let asked = async || server.commandstats("pttl") > 0;
-        eventually("it is asked again", Duration::from_secs(60), asked).await;
+        let watches = async || server.commandstats("pttl") > 0;
+        eventually("the server is watched again", Duration::from_secs(60), watches).await;
     }
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(waiter.waits(), "a server that is gone is not free");
-    let since = let_go(&servers, "a");
-    drop(waiter.gets_it(since, SOON).await);
+    assert!(waiter.waits(), "a lost server does not count as free");
+    let since = delete_keys(&servers, "a");
+    drop(waiter.acquired(since, SOON).await);
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn connections_that_are_cut_are_not_free_and_watch_again<A: Adapter>() {
+pub(crate) async fn a_cut_connection_does_not_mean_a_free_lock_and_is_watched_again<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    take(&servers, "a");
+    set_keys(&servers, "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
-    let (asked, tried): (Vec<_>, Vec<_>) =
+    let (watches, attempts): (Vec<_>, Vec<_>) =
         servers.iter().map(|server| (server.commandstats("pttl"), server.commandstats("set"))).unzip();
     for server in &servers {
         drop(server.command(&["CLIENT", "KILL", "TYPE", "normal"]));
     }
     let again =
-        async || servers.iter().zip(&asked).all(|(server, asked)| server.commandstats("pttl") > *asked);
-    eventually("all are watched again", Duration::from_secs(60), again).await;
+        async || servers.iter().zip(&watches).all(|(server, watches)| server.commandstats("pttl") > *watches);
+    eventually("all servers are watched again", Duration::from_secs(60), again).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(waiter.waits());
-    // It may have tried, because it polled while no server could notify it.
-    let most = tried.iter().max().unwrap() + 5;
-    assert!(servers.iter().all(|server| server.commandstats("set") <= most), "a herd");
-    let since = let_go(&servers, "a");
-    drop(waiter.gets_it(since, SOON).await);
+    // It may have attempts, because it polled while no server could notify it.
+    let most = attempts.iter().max().unwrap() + 5;
+    assert!(servers.iter().all(|server| server.commandstats("set") <= most), "too many attempts");
+    let since = delete_keys(&servers, "a");
+    drop(waiter.acquired(since, SOON).await);
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn where_tracking_is_not_allowed_waiters_poll_and_each_node_warns_once<A: Adapter>() {
+pub(crate) async fn without_tracking_waiters_poll_and_each_node_warns_once<A: Adapter>() {
     let servers = five();
     for server in &servers {
         let rules =
@@ -150,32 +148,32 @@ pub(crate) async fn where_tracking_is_not_allowed_waiters_poll_and_each_node_war
     let urls = servers.iter().map(|server| format!("redis://few:pw@127.0.0.1:{}", server.port()));
     let redlock = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
     all_up(&redlock).await;
-    take(&servers, "a");
+    set_keys(&servers, "a");
     let waiting = redlock.lock("a", TTL).max_wait(LONG).retry_delay(Duration::from_millis(40)).into_future();
     let task = tokio::spawn(waiting);
-    // The next connection denies tracking for the same reason, which is not logged again. One after the other, so that
-    // a quorum stays connected.
+    // The next connection denies tracking for the same reason, which is not logged again. The connections are cut
+    // one after another, so that a quorum stays connected.
     for server in &servers {
         let before = server.commandstats("set");
         drop(server.command(&["CLIENT", "KILL", "TYPE", "normal"]));
         let again = async || server.commandstats("set") > before;
-        eventually("it is used again", Duration::from_secs(60), again).await;
+        eventually("the server is used again", Duration::from_secs(60), again).await;
     }
     let polled = async || servers.iter().all(|server| server.commandstats("set") > 10);
     eventually("it polls", Duration::from_secs(60), polled).await;
     assert!(!task.is_finished());
-    let since = let_go(&servers, "a");
+    let since = delete_keys(&servers, "a");
     let guard = task.await.unwrap().unwrap();
     assert!(since.elapsed() < SOON);
     drop(guard);
-    assert_eq!(5, warnings.about("CLIENT TRACKING unavailable"), "one of each node");
+    assert_eq!(5, warnings.about("CLIENT TRACKING unavailable"), "one for each node");
     assert!(servers.iter().all(|server| server.commandstats("pttl") == 0));
     nothing_left(&redlock, &servers).await;
 }
 
 /// The server tracks a single key, so it reports every other watched key as changed at once.
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_table_of_watches_with_room_for_one_key_makes_nobody_loop<A: Adapter>() {
+pub(crate) async fn a_tracking_table_of_one_key_causes_no_hot_loop<A: Adapter>() {
     let servers = five();
     for server in &servers {
         server.command(&["CONFIG", "SET", "tracking-table-max-keys", "1"]);
@@ -183,21 +181,21 @@ pub(crate) async fn a_table_of_watches_with_room_for_one_key_makes_nobody_loop<A
     let redlock = warm::<A>(&servers).await;
     let names: Vec<_> = (0..20).map(|number| format!("key-{number}")).collect();
     for name in &names {
-        take(&servers, name);
+        set_keys(&servers, name);
     }
     let count = |command: &str| servers[0].commandstats(command);
-    let (asked, tried) = (count("pttl"), count("set"));
+    let (watches, attempts) = (count("pttl"), count("set"));
     let start = Instant::now();
     let wait = |name: &String| tokio::spawn(redlock.lock(name, TTL).max_wait(LONG).into_future());
     let waiting: Vec<_> = names.iter().map(wait).collect();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let (asked, tried) = (count("pttl") - asked, count("set") - tried);
+    let (watches, attempts) = (count("pttl") - watches, count("set") - attempts);
     // Each waiter arms a watch every 200 ms, after some shorter delays, and tries every 100 to 200 ms as without watches.
     let times = |every: u128| u64::try_from(start.elapsed().as_millis() / every).unwrap();
-    assert!(asked <= 20 * (20 + times(200)), "asked {asked} times for 20 waiters");
-    assert!(tried <= 20 * (2 + times(100)), "tried {tried} times for 20 waiters");
+    assert!(watches <= 20 * (20 + times(200)), "armed {watches} watches for 20 waiters");
+    assert!(attempts <= 20 * (2 + times(100)), "made {attempts} attempts for 20 waiters");
     for name in &names {
-        let _ = let_go(&servers, name);
+        let _ = delete_keys(&servers, name);
     }
     for task in waiting {
         drop(tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap().unwrap());
@@ -206,10 +204,10 @@ pub(crate) async fn a_table_of_watches_with_room_for_one_key_makes_nobody_loop<A
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn flushed_servers_wake_a_waiter<A: Adapter>() {
+pub(crate) async fn flushed_servers_notify_a_waiter<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    take(&servers, "a");
+    set_keys(&servers, "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
     let since = Instant::now();
     for server in &servers {
@@ -217,28 +215,28 @@ pub(crate) async fn flushed_servers_wake_a_waiter<A: Adapter>() {
     }
     // fred does not report this push. The waiter then tries after 5 s without a notification.
     let limit = if A::REPORTS_FLUSH { SOON } else { Duration::from_secs(5) + SOON };
-    drop(waiter.gets_it(since, limit).await);
+    drop(waiter.acquired(since, limit).await);
     nothing_left(&redlock, &servers).await;
 }
 
 /// With `NOLOOP`, the writes of the holder would end the watch of another task without a notification.
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_holder_in_the_same_process_writes_over_the_same_connection<A: Adapter>() {
+pub(crate) async fn a_waiter_is_notified_of_writes_over_its_connection<A: Adapter>() {
     let servers = five();
     let redlock = builder::<A>(&servers).node_timeout(NODE_TIMEOUT).local_queue(false).build().unwrap();
     all_up(&redlock).await;
     let guard = redlock.lock("a", LONG).await.unwrap();
     granted_by_all(&guard).await;
     let waiter = Waiter::start(&redlock, &servers, "a").await;
-    let asked: Vec<_> = servers.iter().map(|server| server.commandstats("pttl")).collect();
+    let watches: Vec<_> = servers.iter().map(|server| server.commandstats("pttl")).collect();
     guard.extend(2 * LONG).await.unwrap();
     let again =
-        async || servers.iter().zip(&asked).all(|(server, asked)| server.commandstats("pttl") > *asked);
-    eventually("it is told of the extension", Duration::from_secs(4), again).await;
+        async || servers.iter().zip(&watches).all(|(server, watches)| server.commandstats("pttl") > *watches);
+    eventually("the watch reports the extension", Duration::from_secs(4), again).await;
     assert!(waiter.waits());
     let since = Instant::now();
     guard.release().await.unwrap();
-    drop(waiter.gets_it(since, SOON).await);
+    drop(waiter.acquired(since, SOON).await);
     nothing_left(&redlock, &servers).await;
 }
 

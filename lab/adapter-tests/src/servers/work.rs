@@ -7,7 +7,7 @@ use redlock_core::{Lease, Loss};
 use super::*;
 use crate::Adapter;
 
-/// All workers except one are free to renew the lock.
+/// Blocks one worker. The others can renew the lock.
 pub(crate) fn work_that_blocks_a_worker_for_several_ttls_keeps_the_lock<A: Adapter>() {
     for workers in [2, 8] {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -30,18 +30,20 @@ pub(crate) fn work_that_blocks_a_worker_for_several_ttls_keeps_the_lock<A: Adapt
     }
 }
 
-/// With a single thread nothing can renew the lock.
+/// Blocks the only thread, so that nothing can renew the lock.
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_is_returned_in_an_error<A: Adapter>() {
+pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_ends_with_an_error_and_its_output<
+    A: Adapter,
+>() {
     let servers = five();
-    let ours = warm::<A>(&servers).await;
+    let client = warm::<A>(&servers).await;
     let ttl = Duration::from_millis(300);
     let warnings = Warnings::default();
     let work = async |lease: Lease| {
         while lease.is_held() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Another client acquires it meanwhile, on a separate thread with separate connections.
+        // Another client acquires the lock meanwhile, on a separate thread with separate connections.
         let other = redlock::<A>(&servers);
         let acquired = async {
             let guard = other.lock("a", TTL).await.unwrap();
@@ -53,12 +55,12 @@ pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_is_returne
     };
     let error = {
         let _subscribed = warnings.subscribe();
-        ours.run("a", ttl, work).await.unwrap_err()
+        client.run("a", ttl, work).await.unwrap_err()
     };
     assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
     assert_eq!(Some("charged"), error.into_output());
     assert_eq!(1, warnings.about("lease lost"));
-    nothing_left(&ours, &servers).await;
+    nothing_left(&client, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -77,7 +79,7 @@ pub(crate) async fn work_that_blocked_for_too_long_is_not_polled_again<A: Adapte
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn work_that_blocks_elsewhere_keeps_the_lock<A: Adapter>() {
+pub(crate) async fn work_on_a_blocking_thread_keeps_the_lock<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let ttl = Duration::from_secs(3);
@@ -90,7 +92,7 @@ pub(crate) async fn work_that_blocks_elsewhere_keeps_the_lock<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn an_error_of_the_work_comes_through_whatever_becomes_of_the_release<A: Adapter>() {
+pub(crate) async fn an_error_of_the_work_is_returned_even_if_the_release_fails<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let work = async |_| Err::<(), _>("disk full");
@@ -107,28 +109,29 @@ pub(crate) async fn an_error_of_the_work_comes_through_whatever_becomes_of_the_r
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_panic_of_the_work_comes_through_and_the_lock_is_released<A: Adapter>() {
+pub(crate) async fn a_panic_of_the_work_propagates_and_the_lock_is_released<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let handle = redlock.clone();
     let task = tokio::spawn(async move {
         let work = async |_| {
             tokio::task::yield_now().await;
-            panic!("the panic as it was");
+            panic!("the original panic");
         };
         handle.run("a", TTL, work).await
     });
     let panic = task.await.unwrap_err().into_panic();
-    assert_eq!(Some(&"the panic as it was"), panic.downcast_ref::<&str>());
+    assert_eq!(Some(&"the original panic"), panic.downcast_ref::<&str>());
     nothing_left(&redlock, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn work_that_is_dropped_from_outside_leaves_no_key<A: Adapter>() {
+pub(crate) async fn dropped_work_leaves_no_key<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let running = redlock.run("a", TTL, async |_| pending::<()>().await);
-    let locked = eventually("it is locked", Duration::from_secs(30), async || keys(&servers).len() == 5);
+    let locked =
+        eventually("the resource is locked", Duration::from_secs(30), async || keys(&servers).len() == 5);
     tokio::select! {
         ended = running => panic!("{ended:?}"),
         _ = locked => {}
@@ -136,7 +139,7 @@ pub(crate) async fn work_that_is_dropped_from_outside_leaves_no_key<A: Adapter>(
     let handle = redlock.clone();
     let task = tokio::spawn(async move { handle.run("b", TTL, async |_| pending::<()>().await).await });
     let locked = async || keys(&servers).contains(&String::from("b"));
-    eventually("another is locked", Duration::from_secs(30), locked).await;
+    eventually("the other resource is locked", Duration::from_secs(30), locked).await;
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     nothing_left(&redlock, &servers).await;

@@ -56,7 +56,7 @@ pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
     if sound {
         println!("\nThe admission rule: every interleaving.\n");
         let scopes = SCOPES.iter().map(|scope| (scope.to_string(), Admission::new(*scope)));
-        as_expected &= table::nothing_is_violated("scope", scopes, Admission::story);
+        as_expected &= table::nothing_is_violated("scope", scopes, Admission::describe);
     }
     if variants {
         println!("\nBroken variants of the admission rule, and the shortest trace to a violation.\n");
@@ -67,7 +67,7 @@ pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
             scope: broken.scope.to_string(),
             model: Admission::broken(broken.scope, broken.variant),
         });
-        as_expected &= table::each_is_found(cases, traces, Admission::story);
+        as_expected &= table::each_is_found(cases, traces, Admission::describe);
     }
     if variants && !traces {
         println!("\nOther rules, which hold in smaller worlds.\n");
@@ -75,7 +75,7 @@ pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
             let name = format!("{:?}: {} ({})", rule.variant, rule.does, rule.scope);
             (name, Admission::broken(rule.scope, rule.variant))
         });
-        as_expected &= table::nothing_is_violated("rule", rules, Admission::story);
+        as_expected &= table::nothing_is_violated("rule", rules, Admission::describe);
     }
     as_expected
 }

@@ -47,7 +47,7 @@ pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
     if sound {
         println!("\nThe fencing rule: every interleaving.\n");
         let scopes = SCOPES.iter().map(|scope| (scope.to_string(), Fencing::new(*scope)));
-        as_expected &= table::nothing_is_violated("scope", scopes, Fencing::story);
+        as_expected &= table::nothing_is_violated("scope", scopes, Fencing::describe);
     }
     if variants {
         println!("\nBroken variants of the fencing rule, and the shortest trace to a violation.\n");
@@ -58,14 +58,14 @@ pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
             scope: broken.scope.to_string(),
             model: Fencing::broken(broken.scope, broken.variant),
         });
-        as_expected &= table::each_is_found(cases, traces, Fencing::story);
+        as_expected &= table::each_is_found(cases, traces, Fencing::describe);
     }
     if variants && !traces {
         println!("\nOther rules, which violate no property of tokens: {HARMLESS_IN}.\n");
         let rules = HARMLESS
             .iter()
             .map(|(variant, does)| (format!("{variant:?}: {does}"), Fencing::broken(HARMLESS_IN, *variant)));
-        as_expected &= table::nothing_is_violated("rule", rules, Fencing::story);
+        as_expected &= table::nothing_is_violated("rule", rules, Fencing::describe);
     }
     as_expected
 }

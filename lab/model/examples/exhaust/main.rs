@@ -1,5 +1,5 @@
-//! Explores the protocol, the fencing rule, the admission rule, readers and writers, locks that are kept, and every broken
-//! variant of them, and prints the results.
+//! Explores the protocol, the fencing rule, the admission rule, readers and writers, and kept locks. Also explores their
+//! broken variants, and prints the results.
 //!
 //! Usage: `exhaust [locks|fencing|admission|sharing|keeping] [sound|variants|traces]`. The default is everything, which
 //! takes half an hour. `traces` prints the shortest trace to each violation.

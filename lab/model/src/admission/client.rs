@@ -114,7 +114,7 @@ impl Admission {
         }
     }
 
-    /// Lets a tick pass: keys expire, leases and rounds end, and waits go on.
+    /// Lets a tick pass: keys expire, leases and rounds end, and waits continue.
     pub(crate) fn tick(self, state: &mut State) {
         for node in self.nodes(state) {
             for data in [Some(&mut node.data), node.copy.as_mut()].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The losses of data, and what each leaves behind.
+//! The losses of data, and the remaining data after each.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Loss {
     RestartOlder,
     /// The server restarts with all data.
     RestartWhole,
-    /// The server runs on, and loses all data.
+    /// The server keeps running, and loses all data.
     Flush,
     /// The server becomes a replica, takes over an older copy of the data, and becomes the master again.
     Failback,
@@ -118,7 +118,7 @@ impl Admission {
         let notified = loss.is_restart() || self.scope.transport == Transport::Pushes;
         match self.variant {
             Variant::UptimeAlone if !loss.is_restart() => None,
-            Variant::FlushIsNotNotified | Variant::JudgedByTheNewLink
+            Variant::FlushIsNotNotified | Variant::CountedByTheNewLink
                 if loss == Loss::Flush && was_admitted =>
             {
                 Some(Check::Unaware)

@@ -76,7 +76,7 @@ impl Admission {
             if may_look && !finished && self.variant != Variant::NoRule {
                 steps.push(Step::Look { client, node });
             }
-            if link.check == Check::Unaware && self.variant == Variant::JudgedByTheNewLink {
+            if link.check == Check::Unaware && self.variant == Variant::CountedByTheNewLink {
                 steps.push(Step::Hear { client, node });
             }
             let sends = self.variant == Variant::ExtensionsCountUnwritten;
@@ -106,11 +106,11 @@ impl Admission {
         state.clients[client].attempts == self.scope.attempts[client]
     }
 
-    /// Removes what no property and no future distinguishes.
+    /// Removes data that affects neither a property nor a later step.
     fn reduce(self, state: &mut State) {
         let ended = |client| self.is_last(state, client) && state.clients[client].phase == Phase::Idle;
         if (0..CLIENTS).any(ended) {
-            // There will not be two leases any more.
+            // Two leases at once are no longer possible.
             *state = self.over();
             return;
         }

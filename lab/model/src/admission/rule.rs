@@ -35,7 +35,7 @@ impl Admission {
         counts && self.is_admitted(state, client, node)
     }
 
-    /// Carries out a look: the stamp of a server that is not as the stamp describes it is replaced.
+    /// Carries out a look, which replaces a stamp that does not describe the server.
     pub(crate) fn look(self, state: &mut State, client: usize, number: usize) {
         let wait = self.wait(state, client);
         let stated = if self.scope.bounds_differ() { self.scope.ttl[client] } else { 0 };
@@ -61,7 +61,7 @@ impl Admission {
                 }
                 link.knew = true;
             }
-            // It has noticed that a wait has begun.
+            // The client has noticed that a wait has begun.
             Variant::MissingStampIsOver => link.knew |= age < wait,
             _ if self.scope.remembers => {
                 if link.knew && (begins || link.check == Check::Unchecked) {

@@ -30,9 +30,9 @@ pub struct Scope {
     pub start: Start,
     /// The transport of the clients.
     pub transport: Transport,
-    /// A client that notices a restart or a flush also waits by its own clock.
+    /// True if a client that notices a restart or a flush also waits by its own clock.
     pub remembers: bool,
-    /// A decision counts only nodes that are still admitted.
+    /// True if a decision counts only nodes that are still admitted.
     pub rechecks: bool,
 }
 

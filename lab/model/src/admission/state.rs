@@ -1,7 +1,7 @@
 //! A state of the world under the admission rule: nodes with their data, clients, and the links between them.
 //!
-//! Time is counted in ticks. Everything that has a duration is kept as the number of ticks that are left or have passed,
-//! so equal states at different times are one state.
+//! Time is counted in ticks. Durations are stored as the number of remaining or passed ticks, so equal states at different
+//! times are one state.
 
 use crate::admission::scope::MOST_NODES;
 use crate::scope::CLIENTS;
@@ -30,8 +30,8 @@ pub(crate) struct Data {
     pub(crate) stamp: Stamp,
 }
 
-/// The key of the resource. It contains the token of the current attempt of its client: keys of ended attempts are not
-/// part of the model, since they only prevent grants.
+/// The key of the resource. It contains the token of the current attempt of its client. Keys of ended attempts are not part
+/// of the model, since they only prevent grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) client: u8,
@@ -57,7 +57,7 @@ pub(crate) enum Origin {
     Missing,
     /// The server before a restart or a promotion.
     Earlier,
-    /// The server as it is.
+    /// The present server.
     Present,
 }
 
@@ -88,12 +88,12 @@ pub(crate) enum Check {
 /// The acquire of the current attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// There is none, or it was carried out.
+    /// There is no acquire, or it was carried out.
     #[default]
     None,
-    /// It may be sent, or is in flight.
+    /// The acquire may be unsent, or in flight.
     Pending,
-    /// It is in flight. This is distinguished only where nothing is written to nodes that are not admitted.
+    /// The acquire is in flight. This state is used only if nothing is written to nodes that are not admitted.
     Sent,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum Extend {
 pub(crate) enum Vote {
     #[default]
     None,
-    /// Granted during the wait. It counts when the wait is over, if the link still stands.
+    /// Granted during the wait. It counts when the wait has ended, if the link has not changed.
     Kept,
     /// It counts.
     Counted,

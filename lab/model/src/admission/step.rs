@@ -18,9 +18,9 @@ pub enum Step {
     Extend { client: usize },
     /// A client looks at the stamp of a node.
     Look { client: usize, node: usize },
-    /// A client sends its acquire to a node. Only variants have this as a step of its own.
+    /// A client sends its acquire to a node. Only variants have this separate step.
     Send { client: usize, node: usize },
-    /// A client receives the notification of a flush. Only variants have this as a step of its own.
+    /// A client receives the notification of a flush. Only variants have this separate step.
     Hear { client: usize, node: usize },
     /// A node carries out an acquire and sets the key.
     Acquire { client: usize, node: usize },

@@ -25,7 +25,7 @@ pub enum Variant {
     // The links.
     UncheckedCounts,
     FlushIsNotNotified,
-    JudgedByTheNewLink,
+    CountedByTheNewLink,
     // The votes.
     QuorumOfAdmittedNodes,
     ExtensionsCountAll,
@@ -90,8 +90,8 @@ pub const CATALOG: &[Broken] = {
         broken(UncheckedCounts, "a connection counts before the look", SMALL),
         broken(FlushIsNotNotified, "clients do not learn of a flush", SMALL),
         broken(
-            JudgedByTheNewLink,
-            "a vote over a replaced connection counts by the state of the new one, which hears of a flush later",
+            CountedByTheNewLink,
+            "a vote over a replaced connection counts by the state of the new one, which learns of a flush later",
             SMALL,
         ),
         broken(

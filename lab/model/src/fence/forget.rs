@@ -6,8 +6,8 @@ use crate::fence::state::{Attempt, Phase, State};
 impl Fencing {
     /// Forgets attempts that can have no further effect.
     ///
-    /// A decided attempt can have none once every counter is above its m. It counts on no node and refills none, and a
-    /// key that it still sets is like that of another failed attempt. Its keys may have been removed as well.
+    /// A decided attempt has no further effect once every counter is above its m. It counts on no node and refills none,
+    /// and a key that it still sets is like that of a failed attempt. Its keys may also have been removed.
     ///
     /// A grant is remembered for longer, because another attempt could be granted the same token. It is forgotten when
     /// no attempt has that m, and no undecided attempt that started before the grant returned can still get it.

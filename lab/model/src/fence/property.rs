@@ -11,7 +11,7 @@ pub enum Property {
     Increasing,
     /// I4: no extension succeeds if its round started after a newer grant had returned.
     NoLateExtension,
-    /// A stronger I4: no round succeeds either that started when fewer than a quorum of nodes had F <= m.
+    /// A stronger I4: no round succeeds if fewer than a quorum of nodes had F <= m when it started.
     NoHopelessExtension,
     /// No counter of an honest node becomes a far one, and no far token is granted. Such a number would exhaust the
     /// range of tokens of the resource.

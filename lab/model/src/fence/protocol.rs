@@ -100,8 +100,8 @@ impl Fencing {
         }
     }
 
-    /// Returns true if the attempt receives the confirmation of a node. A confirmation that can be received always is,
-    /// since that only helps the attempt.
+    /// Returns true if the attempt receives the confirmation of a node. Every confirmation that can be received is
+    /// received, since it only helps the attempt.
     fn receives_confirmations(self, state: &State, attempt: usize) -> bool {
         let is = state.attempts[attempt];
         let always = self.variant == Variant::EarlierRepliesCount;

@@ -20,10 +20,11 @@ pub struct Scope {
     pub counters: Counters,
     /// The extensions of holders.
     pub extensions: Extensions,
-    /// Attempts without any further effect are forgotten. Then `attempts` bounds the attempts that matter at once, and
-    /// their total number is unbounded. This requires the sound rule and [`Counters::Any`].
+    /// True if attempts without any further effect are forgotten. Then `attempts` bounds the attempts that matter at once,
+    /// and their total number is unbounded. This requires the sound rule and [`Counters::Any`].
     pub forgets: bool,
-    /// The first node may reply to acquires with a counter far above all others. This requires [`Counters::UpTo`].
+    /// True if the first node may reply to acquires with a counter far above all others. This requires
+    /// [`Counters::UpTo`].
     pub lies: bool,
 }
 

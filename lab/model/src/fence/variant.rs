@@ -73,7 +73,7 @@ pub const CATALOG: &[Broken] = {
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
-        broken(NoWriteBack, "a quorum of replies is enough, whatever they are", Unique, GRANTS),
+        broken(NoWriteBack, "a quorum of replies is enough, even if they differ", Unique, GRANTS),
         broken(NoWriteBack, "the same", Increasing, GRANTS),
         broken(HalfConfirms, "m is confirmed by N/2", Unique, GRANTS),
         broken(

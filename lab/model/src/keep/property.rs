@@ -10,7 +10,7 @@ pub enum Property {
     /// Another client has no valid lease as long as the lease is valid, or the promised time has not ended.
     Exclusion,
     /// The key exists until the promised end on every node that counted for the success.
-    CountedKeysStand,
+    CountedKeysExist,
     /// No other request of the client changes the life that the keep has set. Requests are exempt if their connection
     /// broke.
     LifeAsSet,
@@ -20,7 +20,7 @@ pub enum Property {
 
 /// The properties that the rule guarantees.
 pub(crate) const PROPERTIES: [Property; 4] =
-    [Property::Exclusion, Property::CountedKeysStand, Property::LifeAsSet, Property::NoTrespass];
+    [Property::Exclusion, Property::CountedKeysExist, Property::LifeAsSet, Property::NoTrespass];
 
 /// The life that a keep sets.
 const KEPT: Key = Key::Own(Life { kept: true, round: None });
@@ -30,10 +30,10 @@ impl Property {
     pub(crate) fn holds(self, state: &State) -> bool {
         match self {
             Self::Exclusion => !(state.is_protected() && state.other == Other::Held),
-            Self::CountedKeysStand => {
+            Self::CountedKeysExist => {
                 let has_own = |key: Option<Key>| matches!(key, Some(Key::Own(_)));
-                let stands = state.nodes.iter().all(|node| !node.counted || has_own(node.key));
-                state.keeper.phase != Phase::Kept || stands
+                let exist = state.nodes.iter().all(|node| !node.counted || has_own(node.key));
+                state.keeper.phase != Phase::Kept || exist
             }
             Self::LifeAsSet => {
                 let as_set = |key: Option<Key>| key.is_none_or(|key| key == KEPT || key == Key::Other);
@@ -47,8 +47,8 @@ impl Property {
 impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Exclusion => "nobody else before the end",
-            Self::CountedKeysStand => "counted keys stand",
+            Self::Exclusion => "no other holder before the end",
+            Self::CountedKeysExist => "counted keys exist",
             Self::LifeAsSet => "life as set",
             Self::NoTrespass => "no trespass",
         })

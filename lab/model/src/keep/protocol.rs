@@ -90,7 +90,7 @@ impl Keeping {
         }
     }
 
-    /// A key exists at least as long as everything that counts on it.
+    /// A key exists at least as long as every validity and promise that counts on it.
     fn may_expire(self, state: &State, node: usize) -> bool {
         let is = &state.keeper;
         let released = is.phase == Phase::Kept && self.variant == Variant::GuardReleases;

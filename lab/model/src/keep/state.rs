@@ -51,14 +51,14 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// The client that wants the lock, too.
+/// The other client that requests the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Other {
     #[default]
     Idle,
     Acquiring,
     Held,
-    /// The attempt was given up, or its validity has ended.
+    /// The attempt was dropped, or its validity has ended.
     Ended,
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Key {
     Other,
 }
 
-/// A key does not expire before all that is named here has ended.
+/// A key does not expire before the periods that are recorded here have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Life {
     /// The promised time, if the keep has set it.
@@ -108,7 +108,7 @@ pub(crate) enum Flight {
     Sent,
     /// The call has ended. If the request was sent, later requests are carried out after it.
     Ordered,
-    /// The call has ended, and the connection of the request is gone.
+    /// The call has ended, and the connection of the request is lost.
     Free,
 }
 

@@ -19,7 +19,7 @@ pub enum Step {
     Lapse,
     /// The promised time of the keys ends.
     Elapse,
-    /// The time on which A relies ends. Only a broken rule has another one than the keys.
+    /// The time on which A relies ends. It differs from the promised time of the keys only if the rule is broken.
     RelyNoLonger,
     /// A node carries a request of A out, and A receives the reply if it waits for it.
     Carry(Request),
@@ -39,7 +39,7 @@ pub enum Step {
         /// The node.
         node: usize,
     },
-    /// B gives up its attempt or its lease, or its validity ends.
+    /// B drops its attempt or releases its lease, or its validity ends.
     OtherEnd,
     /// A key expires, or a release deletes it.
     Expire {

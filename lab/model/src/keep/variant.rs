@@ -47,7 +47,7 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 
 /// Every broken variant.
 pub const CATALOG: &[Broken] = {
-    use Property::{CountedKeysStand, Exclusion, LifeAsSet, NoTrespass};
+    use Property::{CountedKeysExist, Exclusion, LifeAsSet, NoTrespass};
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
@@ -82,7 +82,7 @@ pub const CATALOG: &[Broken] = {
         broken(
             KeysExpireEarly,
             "(the assumption) keys expire within the drift allowance",
-            CountedKeysStand,
+            CountedKeysExist,
             PLAIN,
         ),
     ]

@@ -8,17 +8,17 @@ use crate::share::state::State;
 /// A property of readers and writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
-    /// A valid writer is beside no other valid writer and no valid reader.
+    /// No other client has a valid lease while a writer has one.
     Exclusion,
     /// As long as a lease is valid, its entry exists on every node that counted for it.
-    CountedEntriesStand,
+    CountedEntriesExist,
     /// No client removes or changes the entry of another client.
     NoTrespass,
 }
 
 /// The properties that the rule guarantees.
 pub(crate) const PROPERTIES: [Property; 3] =
-    [Property::Exclusion, Property::CountedEntriesStand, Property::NoTrespass];
+    [Property::Exclusion, Property::CountedEntriesExist, Property::NoTrespass];
 
 impl Property {
     /// Returns true if the property holds in a state.
@@ -32,12 +32,12 @@ impl Property {
                 1 => valid(Role::Reader) == 0,
                 _ => false,
             },
-            Self::CountedEntriesStand => (0..CLIENTS).all(|client| {
-                let stands = |node: usize| {
+            Self::CountedEntriesExist => (0..CLIENTS).all(|client| {
+                let exists = |node: usize| {
                     let link = &state.nodes[node][client];
                     !link.counted || link.entry.is_some()
                 };
-                !state.is_valid(client) || (0..NODES).all(stands)
+                !state.is_valid(client) || (0..NODES).all(exists)
             }),
             Self::NoTrespass => !state.trespassed,
         }
@@ -48,7 +48,7 @@ impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Exclusion => "no writer beside another holder",
-            Self::CountedEntriesStand => "counted entries stand",
+            Self::CountedEntriesExist => "counted entries exist",
             Self::NoTrespass => "no trespass",
         })
     }

@@ -72,7 +72,7 @@ impl Sharing {
         let removed: Vec<usize> = match self.variant {
             Variant::ReleaseDeletesTheKey if had => others.collect(),
             Variant::OneTokenForAllReaders => others.collect(),
-            // The number of readers goes down by one, even if the caller is not one of them.
+            // The number of readers decreases by one, even if the caller is not one of them.
             Variant::ReadersAreCounted if !had => others.next().into_iter().collect(),
             _ => return,
         };

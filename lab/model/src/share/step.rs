@@ -20,7 +20,7 @@ pub enum Step {
         /// The client.
         client: usize,
     },
-    /// A client gives its lease up. Its releases may be carried out from now on.
+    /// A client releases its lease. The releases may be carried out from now on.
     Release {
         /// The client.
         client: usize,

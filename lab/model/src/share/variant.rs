@@ -53,7 +53,7 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 
 /// Every broken variant.
 pub const CATALOG: &[Broken] = {
-    use Property::{CountedEntriesStand, Exclusion, NoTrespass};
+    use Property::{CountedEntriesExist, Exclusion, NoTrespass};
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
@@ -63,7 +63,7 @@ pub const CATALOG: &[Broken] = {
         broken(
             ValidityFromTheReply,
             "the validity counts from the moment at which the round is won",
-            CountedEntriesStand,
+            CountedEntriesExist,
             PAIR,
         ),
         broken(OneTokenForAllReaders, "all readers of a process have one token", NoTrespass, READERS),
@@ -77,7 +77,7 @@ pub const CATALOG: &[Broken] = {
         broken(
             LastReaderSetsTheExpiry,
             "each reader sets the expiry of the key, even to an earlier time",
-            CountedEntriesStand,
+            CountedEntriesExist,
             READERS,
         ),
         broken(
@@ -89,7 +89,7 @@ pub const CATALOG: &[Broken] = {
         broken(
             AnyReaderIsExtended,
             "an extension is granted if any reader has an entry",
-            CountedEntriesStand,
+            CountedEntriesExist,
             extended(READERS),
         ),
     ]

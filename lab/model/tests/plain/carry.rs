@@ -27,7 +27,7 @@ pub(crate) fn carry_over(world: &World, model: Fencing) -> Option<usize> {
             if steps.contains(&step) {
                 state = model.next(&state, step);
             } else {
-                // A confirm without any effect or receiver is no step.
+                // A confirm that changes nothing and is not received is no step of the model.
                 assert!(matches!(step, Step::Confirm { .. }), "line {number}: {step} is no step: {world:?}");
             }
         }

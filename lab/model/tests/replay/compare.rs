@@ -23,7 +23,7 @@ impl Replay {
                 assert_eq!(Some(Ok(())), filled(&self.clients[client].program.extension).take());
             }
             Event::NotExtended { client, expired } => {
-                // The core reports the cause once it is certain.
+                // The core reports the cause as soon as it is certain.
                 let outcome = filled(&self.clients[client].program.extension).take();
                 let allowed = match outcome {
                     Some(Err(ErrorKind::TooSlow)) => expired,
@@ -74,7 +74,7 @@ impl Replay {
                         // Calls whose reply is ignored may be open in the core.
                         RequestKind::Acquire | RequestKind::Refill(_) if ended => here || !there,
                         RequestKind::Acquire | RequestKind::Refill(_) => here == there,
-                        // No call of an earlier attempt is open. Calls of a failed one, whose reply is ignored, may be.
+                        // No call of an earlier attempt is open, except calls of a failed attempt whose reply is ignored.
                         RequestKind::Extend => ended || here || !there,
                         // A pending release of the core may wait before it is sent.
                         RequestKind::Release => there || !here,

@@ -1,8 +1,8 @@
 //! Verifies step by step that the real core does the same as the model.
 //!
-//! Random walks of the model are carried out with the real core. Nodes reply when the walk demands it, and the clock of
-//! a client moves only when the walk needs it. After each step the keys on the nodes, the open calls and the results of
-//! the clients must be the same as in the model.
+//! Random walks of the model are carried out with the real core. The walk determines when nodes reply and when the clock
+//! of a client moves. After each step, the keys on the nodes, the open calls and the results of the clients must be the
+//! same as in the model.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // prints statistics and the failed walk
 

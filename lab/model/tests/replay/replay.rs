@@ -178,7 +178,7 @@ impl Replay {
                     self.clients[usize::from(key.client)].has_expired = true;
                 }
             }
-            Step::GiveUp { .. } => unreachable!("the sound protocol gives up no cleanup"),
+            Step::Abandon { .. } => unreachable!("the sound protocol abandons no cleanup"),
         }
     }
 

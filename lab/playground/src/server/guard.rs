@@ -1,15 +1,15 @@
 //! The check of every request, and the headers of every reply.
 //!
-//! A web site could make its own name resolve to 127.0.0.1, and so read the replies of this server. Its requests would
-//! have that name in the header `Host`, and are rejected. So are requests of its pages to 127.0.0.1, which name their site
-//! in the header `Origin`.
+//! A web site could make its own name resolve to 127.0.0.1, and so read the replies of this server. Requests with such a
+//! name in the header `Host` are rejected. Requests of other pages to 127.0.0.1 have their site in the header `Origin`,
+//! and are rejected too.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// The page loads nothing from elsewhere, and no other page can embed it. Pictures have style sheets of their own.
+/// The page loads nothing from other sites, and no other page can embed it. Pictures contain inline style sheets.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

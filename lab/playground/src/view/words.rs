@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, ReleaseOutcome};
 use redlock_simulation::attempts::FailedAttempt;
-use redlock_simulation::history::{Answer, Event, EventKind, FaultKind, Place, Request};
+use redlock_simulation::history::{Event, EventKind, FaultKind, Place, Reply, Request};
 use redlock_testkit::Operation;
 
 /// Describes an event.
@@ -47,13 +47,17 @@ pub(super) fn event(Event { at, kind }: &Event) -> String {
         }
         EventKind::Closed { client } => format!("c{client} is done"),
         EventKind::Sent(request) => format!("{} is sent", message(request)),
-        EventKind::CarriedOut { request, answer, .. } => {
+        EventKind::CarriedOut { request, reply, .. } => {
             let server = request.server;
-            format!("{} is carried out by n{server}: {}", message(request), reply(request.operation, *answer))
+            format!(
+                "{} is carried out by n{server}: {}",
+                message(request),
+                reply_text(request.operation, *reply)
+            )
         }
-        EventKind::Received { request, answer } => {
+        EventKind::Received { request, reply } => {
             let client = request.client;
-            format!("{} returns to c{client}: {}", message(request), reply(request.operation, *answer))
+            format!("{} returns to c{client}: {}", message(request), reply_text(request.operation, *reply))
         }
         EventKind::Moved { server, token, until } if until <= at => {
             format!("{token} expires on n{server} at once")
@@ -77,10 +81,10 @@ pub(super) fn failed_attempt(attempt: &FailedAttempt, nodes: usize) -> String {
     let vote = |node: usize| match replies.get(&node) {
         None => format!("n{node} not connected"),
         Some(None) => format!("n{node} no reply"),
-        Some(Some(answer)) => vote(node, *answer),
+        Some(Some(reply)) => vote(node, *reply),
     };
     let votes: Vec<_> = (0..nodes).map(vote).collect();
-    let has_votes = replies.values().flatten().any(|answer| answer.is_yes());
+    let has_votes = replies.values().flatten().any(|reply| reply.is_grant());
     let released = if *releases && has_votes { ", and its votes are released" } else { "" };
     format!("attempt {token} of c{client} fails ({}){released}", votes.join(", "))
 }
@@ -90,7 +94,7 @@ pub(super) fn fault(fault: FaultKind) -> String {
     match fault {
         FaultKind::Crash => "is down".into(),
         FaultKind::Hang => "hangs: it receives requests and does nothing".into(),
-        FaultKind::Partition => "nothing gets through".into(),
+        FaultKind::Partition => "all messages are lost".into(),
         FaultKind::Storm => "many messages are lost, repeated or late".into(),
         FaultKind::WrongType => "another program uses the key of the lock".into(),
         FaultKind::Pause => "is paused".into(),
@@ -102,9 +106,9 @@ pub(super) fn fault(fault: FaultKind) -> String {
 }
 
 /// Lists the votes of nodes; `None` without a reply so far.
-pub(super) fn votes(replies: &BTreeMap<usize, Option<Answer>>) -> String {
-    let vote = |(node, answer): (&usize, &Option<Answer>)| {
-        answer.map_or_else(|| format!("n{node} no reply yet"), |answer| vote(*node, answer))
+pub(super) fn votes(replies: &BTreeMap<usize, Option<Reply>>) -> String {
+    let vote = |(node, reply): (&usize, &Option<Reply>)| {
+        reply.map_or_else(|| format!("n{node} no reply yet"), |reply| vote(*node, reply))
     };
     let votes: Vec<_> = replies.iter().map(vote).collect();
     votes.join(", ")
@@ -133,7 +137,7 @@ fn end(place: Place, fault: FaultKind) -> String {
         FaultKind::Crash => format!("{place} is up again"),
         FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => format!("{place} resumes"),
         FaultKind::Kill => format!("{place} starts again"),
-        FaultKind::Partition => format!("{place}: messages get through again"),
+        FaultKind::Partition => format!("{place}: messages arrive again"),
         FaultKind::WrongType => format!("{place}: the key of another program is deleted"),
         other => format!("{place}: {} is over", other.name()),
     }
@@ -144,30 +148,30 @@ fn message(Request { client, server, operation, token, .. }: &Request) -> String
     format!("{operation} {token} of c{client} to n{server}")
 }
 
-fn vote(node: usize, answer: Answer) -> String {
-    format!("n{node} {}", reply(Operation::Acquire, answer))
+fn vote(node: usize, reply: Reply) -> String {
+    format!("n{node} {}", reply_text(Operation::Acquire, reply))
 }
 
-fn reply(operation: Operation, answer: Answer) -> &'static str {
-    match (operation, answer) {
-        (_, Answer::Failed) => "failed",
-        (_, Answer::Uncounted) => "does not count",
-        (Operation::Inspect | Operation::Watch, answer) => {
-            if answer.is_yes() {
+fn reply_text(operation: Operation, reply: Reply) -> &'static str {
+    match (operation, reply) {
+        (_, Reply::Failed) => "failed",
+        (_, Reply::Uncounted) => "does not count",
+        (Operation::Inspect | Operation::Watch, reply) => {
+            if reply.is_grant() {
                 "free"
             } else {
                 "locked"
             }
         }
-        (Operation::Release, answer) => {
-            if answer.is_yes() {
+        (Operation::Release, reply) => {
+            if reply.is_grant() {
                 "deleted"
             } else {
                 "no such key"
             }
         }
-        (_, answer) => {
-            if answer.is_yes() {
+        (_, reply) => {
+            if reply.is_grant() {
                 "granted"
             } else {
                 "denied"
@@ -239,7 +243,7 @@ mod tests {
             [begin(client, FaultKind::Pause), end(client, FaultKind::Pause)]
         );
         assert_eq!("the clock of n2 is set by +10000 ms", begin(node, FaultKind::Step(10_000)));
-        assert_eq!("c0-n2: nothing gets through", begin(Place::Between(0, 2), FaultKind::Partition));
+        assert_eq!("c0-n2: all messages are lost", begin(Place::Between(0, 2), FaultKind::Partition));
     }
 
     #[test]
@@ -260,20 +264,20 @@ mod tests {
         };
         assert_eq!(
             "attempt #7 of c1 fails (n0 granted, n1 no reply, n2 not connected), and its votes are released",
-            failed([(0, Some(Answer::Granted)), (1, None)], true)
+            failed([(0, Some(Reply::Granted)), (1, None)], true)
         );
         let denied = "attempt #7 of c1 fails (n0 denied, n1 failed, n2 not connected)";
-        assert_eq!(denied, failed([(0, Some(Answer::Denied)), (1, Some(Answer::Failed))], true));
+        assert_eq!(denied, failed([(0, Some(Reply::Denied)), (1, Some(Reply::Failed))], true));
     }
 
     #[test]
     fn a_reply_depends_on_its_operation() {
-        let words = |answer| {
+        let words = |reply| {
             [Operation::Acquire, Operation::Release, Operation::Watch]
-                .map(|operation| reply(operation, answer))
+                .map(|operation| reply_text(operation, reply))
         };
-        assert_eq!(["granted", "deleted", "free"], words(Answer::Granted));
-        assert_eq!(["denied", "no such key", "locked"], words(Answer::Denied));
-        assert_eq!(["failed"; 3], words(Answer::Failed));
+        assert_eq!(["granted", "deleted", "free"], words(Reply::Granted));
+        assert_eq!(["denied", "no such key", "locked"], words(Reply::Denied));
+        assert_eq!(["failed"; 3], words(Reply::Failed));
     }
 }

@@ -1,4 +1,4 @@
-//! A client of HTTP for tests, with one connection for each request.
+//! An HTTP client for tests, with one connection for each request.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Sends a request. The name of the server is `host`.
+/// Sends a request with this `Host` header.
 pub(crate) async fn send(
     server: SocketAddr,
     host: &str,

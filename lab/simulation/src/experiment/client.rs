@@ -19,19 +19,19 @@ use self::program::Program;
 pub use self::program::RETRY_DELAY;
 pub(super) use self::program::name;
 pub(super) use self::protected::Protected;
-use super::{Occupation, Script};
+use super::{Activity, Script};
 use crate::history::{EventKind, FaultKind, Place};
 use crate::network::Network;
 
 /// The behavior of a client.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::struct_excessive_bools)] // each is a setting of its own
+#[allow(clippy::struct_excessive_bools)] // the settings are independent
 pub(super) struct Behavior {
     pub(super) resources: usize,
     pub(super) longest_ttl: Duration,
     pub(super) node_timeout: Duration,
     pub(super) drift_factor: f64,
-    pub(super) does: Occupation,
+    pub(super) does: Activity,
     /// If `true`, it acts some time after it has checked its lease.
     pub(super) careless: bool,
     /// If `true`, it reads the protected resource before it writes its token there.
@@ -136,7 +136,7 @@ impl Client {
         for fault in stopped {
             self.end_fault(fault);
         }
-        // After the lock is released: the dropped tasks may use it.
+        // The mutex is released before, because the dropped tasks may lock it.
         process.kill();
     }
 

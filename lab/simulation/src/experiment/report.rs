@@ -64,7 +64,7 @@ impl Report {
             let value = values[usize::from(is)];
             if is == is_usual { String::new() } else { format!("{before}{name}{between}{value}") }
         };
-        let (fenced, admission) = (self.experiment.takes_fenced(), self.experiment.has_admission());
+        let (fenced, admission) = (self.experiment.is_fenced(), self.experiment.has_admission());
         let locks = setting("locks", fenced, faults.is_about_fencing(), ["plain", "mixed"]);
         locks + &setting("admission", admission, faults.has_admission(), ["off", "on"])
     }

@@ -101,10 +101,10 @@ impl fmt::Display for Totals {
         for name in FaultKind::NAMES {
             writeln!(f, "{:>10} {name}", self.faults.get(name).copied().unwrap_or(0))?;
         }
-        writeln!(f, "{:>10} violations while all assumptions were kept", self.defects())?;
+        writeln!(f, "{:>10} violations while all assumptions held", self.defects())?;
         for ((invariant, broken), count) in &self.violations {
             match broken {
-                Some(broken) => writeln!(f, "{count:>10} {invariant}, where not: {broken}")?,
+                Some(broken) => writeln!(f, "{count:>10} {invariant}, broken assumption: {broken}")?,
                 None => writeln!(f, "{count:>10} {invariant}")?,
             }
         }

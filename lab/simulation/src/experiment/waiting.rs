@@ -21,14 +21,14 @@ const SAFETY: Duration = Duration::from_secs(5);
 /// It covers the detection of a lost connection, a delay between two attempts, and a collision or two.
 const SOON: Duration = Duration::from_millis(1_500);
 
-/// The time after which all effects of the last faults are over.
+/// The time after which the last faults have no effect any more.
 const SETTLED_AFTER: Duration = Duration::from_secs(25);
 
 const LATE_BY: Duration = Duration::from_millis(300);
 
 /// Returns the notifications of a run.
 ///
-/// There are four kinds of servers: they notify of all changes, hardly any, without a cause, or of most and late.
+/// There are four kinds of servers. They notify of all changes, of hardly any, without a cause, or of most changes late.
 pub(super) fn notifications(seed: u64) -> Notifications {
     let all = Notifications::default();
     match seed % 4 {
@@ -42,7 +42,7 @@ pub(super) fn notifications(seed: u64) -> Notifications {
 pub(super) fn expectations(seed: u64) -> Expectations {
     let notifications = notifications(seed);
     let woken_within = if notifications.lost == 0 { SOON } else { SAFETY + SOON };
-    // With hardly any notifications, a waiter needs luck: others try at the right moment.
+    // With hardly any notifications, a waiter succeeds only if it polls before the others.
     let served_within = if notifications.lost > 500 { MINUTE } else { MINUTE / 2 };
     Expectations {
         settled_after: SETTLED_AFTER,

@@ -46,7 +46,7 @@ impl World {
         let traffic = experiment.traffic(chance);
         network.set_traffic(Direction::Requests, traffic);
         network.set_traffic(Direction::Replies, traffic);
-        let protected = experiment.takes_fenced().then(|| {
+        let protected = experiment.is_fenced().then(|| {
             Protected::new(simulation.process("resources"), network.recorder().clone(), experiment.resources)
         });
         let create = |number| experiment.client(number, &simulation, &network, chance, protected.clone());
@@ -82,7 +82,7 @@ impl World {
 }
 
 impl Experiment {
-    /// Draws the notifications of servers, in every other run. The generator is separate.
+    /// Draws the notifications of servers, in every other run, with a separate generator.
     fn notifications(&self) -> Option<Notifications> {
         if self.is_about_waiting() {
             return Some(waiting::notifications(self.seed));
@@ -121,7 +121,7 @@ impl Experiment {
     /// Returns how far the clock of a server is ahead from the beginning.
     fn skew(&self, chance: &mut fastrand::Rng) -> Duration {
         match self.faults {
-            // No fencing token depends on it.
+            // No fencing token depends on the skew.
             Faults::Fencing => Duration::from_millis(chance.u64(..100_000)),
             _ if self.faults.is_about_fencing() => Duration::from_millis(chance.u64(..500)),
             _ => Duration::ZERO,
@@ -155,16 +155,16 @@ impl Experiment {
             resources: self.resources,
             longest_ttl: if self.is_about_waiting() { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
             node_timeout: NODE_TIMEOUT,
-            does: self.clients_do,
+            does: self.activity,
             drift_factor: self.drift_factor,
-            careless: self.faults.breaks(Assumption::HoldersLook),
+            careless: self.faults.breaks(Assumption::HoldersCheckLeases),
             reads_first: self.reads_first,
             script: self.scripts.as_ref().and_then(|scripts| scripts.get(number).copied()),
         };
         Client::new(simulation, network.clone(), number, clock, chance.u64(..), behavior, protected)
     }
 
-    /// Returns the drift of a clock within the bounds; in half of the cases at their edge.
+    /// Returns the drift of a clock within the bounds. In half of the cases, it is the maximum.
     fn drift(&self, chance: &mut fastrand::Rng) -> i32 {
         let most = self.drift_ppm.unwrap_or(DRIFT_PPM);
         match chance.u32(..4) {
@@ -175,7 +175,7 @@ impl Experiment {
         }
     }
 
-    /// Returns whether two clocks can differ by more than the clients allow for, as it was requested.
+    /// Returns whether the requested drift lets two clocks differ by more than the clients allow for.
     fn drifts_too_much(&self) -> bool {
         self.drift_ppm.is_some_and(|most| f64::from(2 * most) > self.drift_factor * 1e6)
     }

@@ -39,12 +39,13 @@ pub(crate) fn claims(history: &History) -> BTreeMap<TokenNumber, Claimed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
 
     #[test]
     fn a_token_is_for_the_last_requested_resources() {
-        let story = Story::default().requested(0, 1).sent(1, 1, 0, 7).granted_several(3, 2, &[4, 5], 8, 9);
-        let claims = claims(&story.history());
+        let builder =
+            HistoryBuilder::default().requested(0, 1).sent(1, 1, 0, 7).granted_several(3, 2, &[4, 5], 8, 9);
+        let claims = claims(&builder.history());
         assert_eq!(Some(&Claimed { client: 1, resources: vec![0] }), claims.get(&TokenNumber(7)));
         assert_eq!(Some(&Claimed { client: 2, resources: vec![4, 5] }), claims.get(&TokenNumber(8)));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock_core::runtime::Instant;
 
-use super::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use super::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +50,7 @@ impl fmt::Display for EventKind {
             Self::NotGranted { client, why: Some(why) } => {
                 write!(f, "c{client} is not granted the lock: {why:?}")
             }
-            Self::NotGranted { client, why: None } => write!(f, "c{client} gives up its request"),
+            Self::NotGranted { client, why: None } => write!(f, "c{client} drops its request"),
             Self::Extending { client, token, ttl } => {
                 write!(f, "c{client} extends {token} for {}", millis(*ttl))
             }
@@ -61,12 +61,12 @@ impl fmt::Display for EventKind {
                 write!(f, "c{client} has not extended {token}: {why:?}")
             }
             Self::NotExtended { client, token, why: None } => {
-                write!(f, "c{client} gives up the extension of {token}")
+                write!(f, "c{client} drops the extension of {token}")
             }
             Self::Reads { client, token } => write!(f, "c{client} shares {token} with readers"),
             Self::KeepsAlive { client, token } => write!(f, "c{client} keeps {token} alive"),
             Self::Noticed { client, token, until } => {
-                write!(f, "c{client} notices that it has {token} until {}", time(*until))
+                write!(f, "c{client} notices that {token} is valid until {}", time(*until))
             }
             Self::LossReported { client, token, loss } => {
                 write!(f, "c{client} learns that {token} is lost: {loss}")
@@ -81,7 +81,7 @@ impl fmt::Display for EventKind {
                 write!(f, "c{client} {} {token}", if *waits { "releases" } else { "drops" })
             }
             Self::Keeping { client, token } => {
-                write!(f, "c{client} gives {token} up and keeps it for a time")
+                write!(f, "c{client} keeps {token} for a time")
             }
             Self::Kept { client, token, until } => {
                 write!(f, "c{client} has kept {token} until {}", time(*until))
@@ -95,14 +95,14 @@ impl fmt::Display for EventKind {
             Self::Closed { client } => write!(f, "c{client} is closed"),
             Self::Runs { client, tasks } => write!(f, "c{client} still runs {tasks} tasks"),
             Self::Sent(request) => write!(f, "{request} is sent"),
-            Self::CarriedOut { request, answer, until, travelled, again } => {
-                write!(f, "{request} is carried out: {answer}")?;
+            Self::CarriedOut { request, reply, until, travelled, again } => {
+                write!(f, "{request} is carried out: {reply}")?;
                 if let Some(until) = until {
                     write!(f, " until {}", time(*until))?;
                 }
                 write!(f, ", after {travelled:?}{}", if *again { ", for the second time" } else { "" })
             }
-            Self::Received { request, answer } => write!(f, "{request} receives: {answer}"),
+            Self::Received { request, reply } => write!(f, "{request} receives: {reply}"),
             Self::Moved { server, token, until } => {
                 write!(f, "n{server} keeps {token} until {}", time(*until))
             }
@@ -123,7 +123,7 @@ impl fmt::Display for Request {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted => f.write_str("granted"),
@@ -183,13 +183,13 @@ impl FaultKind {
         "disconnect",
     ];
 
-    /// Returns whether the fault lasts for a period. The others are over at once, or concern a single message.
+    /// Returns whether the fault lasts for a period. The others are momentary, or affect a single message.
     pub(crate) fn lasts(self) -> bool {
         let is_message = matches!(self, Self::Loss | Self::Duplicate | Self::Straggler | Self::Disconnect);
         !self.is_momentary() && !is_message
     }
 
-    /// Returns whether the fault is over as soon as it has begun.
+    /// Returns whether the fault has no duration.
     pub(crate) fn is_momentary(self) -> bool {
         matches!(self, Self::Flush | Self::Eviction | Self::Amnesia(_) | Self::Rollback | Self::Step(_))
     }
@@ -226,7 +226,7 @@ impl fmt::Display for FaultKind {
         match self {
             Self::Step(by) => write!(f, "clock step of {by} ms"),
             Self::Drift(ppm) => write!(f, "clock drift of {ppm} ppm"),
-            Self::Amnesia(away) => write!(f, "lost counters after {away:?} away"),
+            Self::Amnesia(away) => write!(f, "lost counters after a downtime of {away:?}"),
             _ => f.write_str(self.name()),
         }
     }

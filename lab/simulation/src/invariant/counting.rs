@@ -1,7 +1,7 @@
 //! A request that arrives twice counts once.
 //!
 //! An acquire that finds its own token under all its resources changes no counter and returns it. If it counted again,
-//! every repeated request would take a server from its own lease: the counter would be above its fencing token.
+//! the counter would be above the fencing token of the lease, and the server would no longer count for it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Violation};
-use crate::history::{Answer, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     // The counter and the expiry of each token's live keys on each server.
@@ -20,7 +20,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         match entry.kind {
             EventKind::CarriedOut {
                 request: Request { client, server, operation: Operation::Acquire, token, .. },
-                answer: Answer::Counted(counter),
+                reply: Reply::Counted(counter),
                 until: Some(until),
                 ..
             } => {
@@ -29,14 +29,15 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
                 else {
                     continue;
                 };
-                let description =
-                    format!("n{server} has counted {before} and {counter} for {token} of c{client}");
+                let description = format!(
+                    "n{server} has raised the counter to {before} and {counter} for {token} of c{client}"
+                );
                 let (invariant, tokens) = (Invariant::Counting, vec![token]);
                 violations.push(Violation { invariant, broken: None, description, tokens, event });
             }
             // After any other change of the keys, the counter differs or is unknown.
-            EventKind::CarriedOut { request: Request { server, token, .. }, answer, .. }
-                if answer.is_yes() =>
+            EventKind::CarriedOut { request: Request { server, token, .. }, reply, .. }
+                if reply.is_grant() =>
             {
                 latest.remove(&(server, token));
             }
@@ -54,16 +55,16 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
-        check(&story.history()).len()
+    fn violations(builder: HistoryBuilder) -> usize {
+        check(&builder.history()).len()
     }
 
     #[test]
-    fn a_second_copy_counts_nothing_while_the_key_exists() {
-        let once = || Story::default().counted(1, 0, 0, 7, 5, 10);
+    fn a_second_copy_raises_no_counter_while_the_key_exists() {
+        let once = || HistoryBuilder::default().counted(1, 0, 0, 7, 5, 10);
         assert_eq!(0, violations(once().counted(2, 0, 0, 7, 5, 10)));
         assert_eq!(1, violations(once().counted(2, 0, 0, 7, 6, 10)));
         assert_eq!(0, violations(once().counted(10, 0, 0, 7, 6, 20)), "the key was gone");
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!(
             0,
             violations(once().confirmed(2, 0, 0, 7, 10).counted(3, 0, 0, 7, 6, 20)),
-            "it was raised"
+            "the counter was raised"
         );
         assert_eq!(0, violations(once().forgot(2, 0, 0).counted(3, 0, 0, 7, 6, 20)), "it was lost");
         assert_eq!(0, violations(once().counted(2, 0, 1, 7, 6, 10)), "another server");

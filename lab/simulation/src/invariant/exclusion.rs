@@ -1,11 +1,11 @@
 //! I1: a resource has at most one valid holder, except that readers share it.
 //!
 //! The validity is that of the holder's own clock, in true time, since a program relies on it. Two validity periods of
-//! one resource must not overlap. They are sorted by their beginning, and each is compared only with the one before it
-//! that ends last. The check is thus O(n log n).
+//! one resource must not overlap. They are sorted by their beginning, and each is compared only with the latest end
+//! before it. The check is thus O(n log n).
 //!
-//! A holder that acts outside its own period, during that of another, breaks exclusion too. The cause is then the
-//! holder: it was stopped and did not check its lease.
+//! A holder that acts outside its own period, during that of another, breaks exclusion too. The cause is then that the
+//! holder was stopped and did not check its lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ fn reader(event: &EventKind) -> Option<TokenNumber> {
 
 fn overlaps(history: &History, holds: &[Hold], readers: &BTreeSet<TokenNumber>) -> Vec<Violation> {
     let mut violations = Vec::new();
-    // The period so far that ends last: of all holders, and of those that are no readers.
+    // The latest period so far, of all holders and of all holders except readers.
     let (mut of_all, mut of_writers): (Option<&Hold>, Option<&Hold>) = (None, None);
     for hold in holds {
         let reads = readers.contains(&hold.token);
@@ -47,8 +47,8 @@ fn overlaps(history: &History, holds: &[Hold], readers: &BTreeSet<TokenNumber>) 
                 "c{} acquires r{} as {} while c{} holds it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
-            // The keys of the first quorum should have prevented the other grant. The first may be the later hold: a
-            // stopped client learns late of its grant or extension.
+            // The keys of the first quorum should have prevented the other grant. The first may be the later hold,
+            // because a stopped client learns late of its grant or extension.
             let broken =
                 [other.token, hold.token].into_iter().find_map(|token| excuse(history, token, hold.event));
             violations.push(Violation {
@@ -83,8 +83,8 @@ fn acts(
     for (event, entry) in history.0.iter().enumerate() {
         let EventKind::Acted { client, token } = entry.kind else { continue };
         let Some(mine) = own.get(&token) else { continue };
-        // Overlapping holders each act validly; the overlap is reported above. A release at the same moment is valid
-        // too.
+        // The actions of overlapping holders are valid, and the overlap is reported above. A release at the same moment is
+        // valid too.
         if mine.iter().any(|hold| hold.from <= entry.at && entry.at <= hold.until) {
             continue;
         }
@@ -98,7 +98,7 @@ fn acts(
         );
         violations.push(Violation {
             invariant: Invariant::Exclusion,
-            broken: Some(Assumption::HoldersLook),
+            broken: Some(Assumption::HoldersCheckLeases),
             description,
             tokens: vec![token, holder.token],
             event,
@@ -115,39 +115,39 @@ fn holder_at(holds: &[Hold], at: Instant) -> Option<&Hold> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn broken(story: Story) -> Vec<Option<Assumption>> {
-        check(&story.history()).into_iter().map(|violation| violation.broken).collect()
+    fn broken(builder: HistoryBuilder) -> Vec<Option<Assumption>> {
+        check(&builder.history()).into_iter().map(|violation| violation.broken).collect()
     }
 
     #[test]
-    fn holds_in_turn_are_fine_and_two_at_once_are_not() {
-        let story = || Story::default().granted(1, 0, 0, 10);
-        assert_eq!(0, broken(story().granted(10, 1, 1, 20)).len(), "at its deadline a lease is over");
-        assert_eq!(vec![None], broken(story().granted(9, 1, 1, 20)));
-        assert_eq!(0, broken(story().releasing(5, 0, 0).granted(5, 1, 1, 20)).len());
-        assert_eq!(0, broken(story().killed(5, 0).granted(5, 1, 1, 20)).len());
-        assert_eq!(vec![None], broken(story().killed(5, 7).granted(6, 1, 1, 20)), "another died");
+    fn holds_may_follow_each_other_but_not_overlap() {
+        let builder = || HistoryBuilder::default().granted(1, 0, 0, 10);
+        assert_eq!(0, broken(builder().granted(10, 1, 1, 20)).len(), "at its deadline a lease is over");
+        assert_eq!(vec![None], broken(builder().granted(9, 1, 1, 20)));
+        assert_eq!(0, broken(builder().releasing(5, 0, 0).granted(5, 1, 1, 20)).len());
+        assert_eq!(0, broken(builder().killed(5, 0).granted(5, 1, 1, 20)).len());
+        assert_eq!(vec![None], broken(builder().killed(5, 7).granted(6, 1, 1, 20)), "another died");
     }
 
     #[test]
-    fn an_extension_moves_the_end_and_revives_nothing() {
-        let story = || Story::default().granted(1, 0, 0, 10);
-        assert_eq!(vec![None], broken(story().extended(5, 0, 0, 30).granted(20, 1, 1, 40)));
-        assert_eq!(0, broken(story().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(), "never earlier");
-        let revived = story().granted(11, 1, 1, 20).extended(12, 0, 0, 15);
+    fn an_extension_moves_the_end_and_does_not_revive_an_expired_lease() {
+        let builder = || HistoryBuilder::default().granted(1, 0, 0, 10);
+        assert_eq!(vec![None], broken(builder().extended(5, 0, 0, 30).granted(20, 1, 1, 40)));
+        assert_eq!(0, broken(builder().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(), "never earlier");
+        let revived = builder().granted(11, 1, 1, 20).extended(12, 0, 0, 15);
         assert_eq!(vec![None], broken(revived), "expired at 10, extended at 12");
     }
 
     #[test]
     fn readers_share_a_resource_and_exclude_writers() {
-        let readers = || Story::default().reader(1, 0, 0, 10).reader(2, 1, 1, 30);
+        let readers = || HistoryBuilder::default().reader(1, 0, 0, 10).reader(2, 1, 1, 30);
         assert_eq!(0, broken(readers().reader(5, 2, 2, 20)).len());
         assert_eq!(vec![None], broken(readers().granted(20, 2, 2, 40)), "the second one still reads");
         assert_eq!(0, broken(readers().granted(30, 2, 2, 40)).len());
-        let writer = || Story::default().reader(1, 0, 0, 5).granted(5, 1, 1, 30);
+        let writer = || HistoryBuilder::default().reader(1, 0, 0, 5).granted(5, 1, 1, 30);
         assert_eq!(
             vec![None],
             broken(writer().reader(20, 2, 2, 40)),
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_kept_has_no_other_holder_before_the_promised_end() {
-        let kept = || Story::default().granted(1, 0, 0, 10).keeping(4, 0, 0).kept(5, 0, 0, 30);
+        let kept = || HistoryBuilder::default().granted(1, 0, 0, 10).keeping(4, 0, 0).kept(5, 0, 0, 30);
         assert_eq!(0, broken(kept().granted(30, 1, 1, 40)).len());
         assert_eq!(vec![None], broken(kept().granted(29, 1, 1, 40)), "after the end of the lease");
         assert_eq!(
@@ -166,21 +166,22 @@ mod tests {
             broken(kept().killed(6, 0).granted(29, 1, 1, 40)),
             "after the end of the client"
         );
-        let shortened = Story::default().granted(1, 0, 0, 100).keeping(4, 0, 0).kept(5, 0, 0, 30);
+        let shortened = HistoryBuilder::default().granted(1, 0, 0, 100).keeping(4, 0, 0).kept(5, 0, 0, 30);
         assert_eq!(0, broken(shortened.granted(30, 1, 1, 40)).len());
-        let failed = Story::default().granted(1, 0, 0, 10).keeping(4, 0, 0).granted(5, 1, 1, 40);
+        let failed = HistoryBuilder::default().granted(1, 0, 0, 10).keeping(4, 0, 0).granted(5, 1, 1, 40);
         assert_eq!(0, broken(failed).len(), "nothing was promised");
     }
 
     #[test]
     fn a_short_lease_does_not_hide_a_long_one() {
-        let story = Story::default().granted(1, 0, 0, 100).granted(2, 1, 1, 3).granted(50, 2, 2, 60);
-        assert_eq!(2, broken(story).len());
+        let builder =
+            HistoryBuilder::default().granted(1, 0, 0, 100).granted(2, 1, 1, 3).granted(50, 2, 2, 60);
+        assert_eq!(2, broken(builder).len());
     }
 
     #[test]
     fn each_resource_of_several_has_one_holder() {
-        let both = || Story::default().granted_several(1, 0, &[0, 1], 0, 10);
+        let both = || HistoryBuilder::default().granted_several(1, 0, &[0, 1], 0, 10);
         assert_eq!(0, broken(both().granted_several(5, 1, &[2], 1, 20)).len());
         assert_eq!(vec![None], broken(both().granted_several(5, 1, &[1, 2], 1, 20)));
         assert_eq!(vec![None; 2], broken(both().granted_several(5, 1, &[0, 1], 1, 20)), "one for each");
@@ -188,41 +189,56 @@ mod tests {
         assert_eq!(0, broken(both().releasing(5, 0, 0).granted_several(5, 1, &[1], 1, 20)).len());
         assert_eq!(0, broken(both().killed(5, 0).granted_several(5, 1, &[1], 1, 20)).len());
         let late = both().granted_several(11, 1, &[1], 1, 20).acted(12, 0, 0);
-        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+        assert_eq!(vec![Some(Assumption::HoldersCheckLeases)], broken(late));
     }
 
     #[test]
     fn a_violation_names_the_broken_assumption() {
-        let lost = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 0).granted(3, 1, 1, 20);
+        let lost = HistoryBuilder::default()
+            .sent(0, 0, 0, 0)
+            .granted(1, 0, 0, 10)
+            .lost(2, 0, 0)
+            .granted(3, 1, 1, 20);
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(lost));
-        let other = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 9).granted(3, 1, 1, 20);
+        let other = HistoryBuilder::default()
+            .sent(0, 0, 0, 0)
+            .granted(1, 0, 0, 10)
+            .lost(2, 0, 9)
+            .granted(3, 1, 1, 20);
         assert_eq!(vec![None], broken(other), "another key was lost");
-        let set = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).stepped(2, 0).granted(3, 1, 1, 20);
+        let set = HistoryBuilder::default()
+            .sent(0, 0, 0, 0)
+            .granted(1, 0, 0, 10)
+            .stepped(2, 0)
+            .granted(3, 1, 1, 20);
         assert_eq!(vec![Some(Assumption::ClocksAreNotSet)], broken(set));
-        let before =
-            Story::default().stepped(0, 0).sent(0, 0, 0, 0).granted(1, 0, 0, 10).granted(3, 1, 1, 20);
+        let before = HistoryBuilder::default()
+            .stepped(0, 0)
+            .sent(0, 0, 0, 0)
+            .granted(1, 0, 0, 10)
+            .granted(3, 1, 1, 20);
         assert_eq!(vec![None], broken(before), "a clock that was set before explains nothing");
-        let old = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(9, 0, 0);
+        let old = HistoryBuilder::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(9, 0, 0);
         let noticed = old.granted(11, 1, 1, 20).extended(12, 0, 0, 15);
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(noticed), "the lease of old had lost its key");
     }
 
     #[test]
     fn a_stopped_client_may_receive_a_grant_after_its_key_was_lost() {
-        let story = || Story::default().sent(0, 0, 0, 0).granted(2, 1, 1, 20);
-        assert_eq!(vec![None], broken(story().granted(5, 0, 0, 9)));
-        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(story().lost(1, 0, 0).granted(5, 0, 0, 9)));
+        let builder = || HistoryBuilder::default().sent(0, 0, 0, 0).granted(2, 1, 1, 20);
+        assert_eq!(vec![None], broken(builder().granted(5, 0, 0, 9)));
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(builder().lost(1, 0, 0).granted(5, 0, 0, 9)));
     }
 
     #[test]
-    fn an_action_after_the_lease_is_a_violation_only_beside_another_holder() {
-        let story = || Story::default().granted(1, 0, 0, 10);
-        assert_eq!(0, broken(story().acted(5, 0, 0).acted(15, 0, 0)).len());
-        let late = story().granted(11, 1, 1, 20).acted(12, 0, 0);
-        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
-        let last = story().granted(3, 1, 1, 20).acted(5, 0, 0).releasing(5, 0, 0);
+    fn an_action_after_the_lease_is_a_violation_only_if_another_client_holds_the_lock() {
+        let builder = || HistoryBuilder::default().granted(1, 0, 0, 10);
+        assert_eq!(0, broken(builder().acted(5, 0, 0).acted(15, 0, 0)).len());
+        let late = builder().granted(11, 1, 1, 20).acted(12, 0, 0);
+        assert_eq!(vec![Some(Assumption::HoldersCheckLeases)], broken(late));
+        let last = builder().granted(3, 1, 1, 20).acted(5, 0, 0).releasing(5, 0, 0);
         assert_eq!(vec![None], broken(last), "it had the lock when it acted, and then let go");
-        let both = story().granted(9, 1, 1, 20).acted(9, 0, 0).acted(9, 1, 1);
+        let both = builder().granted(9, 1, 1, 20).acted(9, 0, 0).acted(9, 1, 1);
         assert_eq!(vec![None], broken(both), "two at once is the violation, not what they do");
     }
 }

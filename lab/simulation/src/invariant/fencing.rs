@@ -1,10 +1,10 @@
 //! I2, I3, I4: fencing tokens are unique and increase in the order of grants, and a newer one ends extensions of older
 //! ones.
 //!
-//! These checks use only the results of clients and their times, not locks or clocks: two leases may be valid at once,
+//! These checks use only the results of clients and their times, not locks or clocks. Two leases may be valid at once,
 //! and one of them is still the newer. A grant begins when the first request with its token is sent, which may be long
 //! after the client began to wait. An extension must begin before the report of a newer grant to succeed. After that
-//! report, no quorum of servers counts for the older claim, regardless of its client's knowledge.
+//! report, no quorum of servers counts for the older claim, even if its client does not know of the newer grant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,9 +79,9 @@ impl Checker {
             EventKind::CarriedOut {
                 request: Request { client, server, operation, token, .. },
                 until: Some(_),
-                answer,
+                reply,
                 ..
-            } if matches!(operation, Operation::Confirm | Operation::Extend) && answer.is_yes() => {
+            } if matches!(operation, Operation::Confirm | Operation::Extend) && reply.is_grant() => {
                 return self.counted(*client, *server, *token, rules).into_iter().collect();
             }
             _ => {}
@@ -168,27 +168,27 @@ mod tests {
     use std::time::Duration;
 
     use super::super::Assumption;
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> Vec<(Invariant, Option<Assumption>)> {
+    fn violations(builder: HistoryBuilder) -> Vec<(Invariant, Option<Assumption>)> {
         let rules = Rules {
             servers: 3,
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
         };
-        let found = check(&story.history(), &rules);
+        let found = check(&builder.history(), &rules);
         found.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
     }
 
     /// Client 0 holds it as token 0 with the fencing token 5, until it expires.
-    fn first() -> Story {
-        Story::default().sent(0, 0, 0, 0).fenced(1, 0, 0, 5)
+    fn first() -> HistoryBuilder {
+        HistoryBuilder::default().sent(0, 0, 0, 0).fenced(1, 0, 0, 5)
     }
 
     #[test]
-    fn tokens_are_unique_and_grow() {
+    fn tokens_are_unique_and_increase() {
         assert_eq!(0, violations(first().sent(2, 1, 0, 1).fenced(3, 1, 1, 6)).len());
         let duplicate = first().sent(0, 1, 0, 1).fenced(3, 1, 1, 5);
         assert_eq!(vec![(Invariant::Unique, None)], violations(duplicate));
@@ -201,14 +201,14 @@ mod tests {
 
     #[test]
     fn tokens_of_different_resources_are_not_compared() {
-        let both = Story::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
+        let both = HistoryBuilder::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
         let other = |resource: usize| both_and(resource);
         assert_eq!(0, violations(both.sent(2, 1, 0, 1).fenced_several(3, 1, &[2], 1, 4)).len());
         assert_eq!(vec![(Invariant::Order, None)], violations(other(1)));
     }
 
-    fn both_and(resource: usize) -> Story {
-        let both = Story::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
+    fn both_and(resource: usize) -> HistoryBuilder {
+        let both = HistoryBuilder::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
         both.sent(2, 1, 0, 1).fenced_several(3, 1, &[resource], 1, 4)
     }
 
@@ -219,11 +219,7 @@ mod tests {
         assert_eq!(vec![(Invariant::Supersession, None)], violations(late));
         let before = newer().extending(2, 0, 0).extended(5, 0, 0, 99);
         assert_eq!(0, violations(before).len(), "it had begun before");
-        assert_eq!(
-            0,
-            violations(newer().extending(4, 1, 1).extended(5, 1, 1, 99)).len(),
-            "that is the newer one"
-        );
+        assert_eq!(0, violations(newer().extending(4, 1, 1).extended(5, 1, 1, 99)).len(), "the newer lease");
         let one = || newer().confirmed(4, 0, 0, 0, 99);
         assert_eq!(0, violations(one()).len());
         assert_eq!(0, violations(one().confirmed(5, 0, 0, 0, 99)).len(), "the same once more");
@@ -232,7 +228,8 @@ mod tests {
 
     #[test]
     fn an_older_claim_that_is_granted_late_is_never_extended() {
-        let late = Story::default().sent(0, 0, 0, 0).sent(0, 1, 0, 1).fenced(3, 1, 1, 6).fenced(4, 0, 0, 5);
+        let late =
+            HistoryBuilder::default().sent(0, 0, 0, 0).sent(0, 1, 0, 1).fenced(3, 1, 1, 6).fenced(4, 0, 0, 5);
         let extended = late.extending(5, 0, 0).extended(6, 0, 0, 99);
         assert_eq!(vec![(Invariant::Supersession, None)], violations(extended));
     }

@@ -1,7 +1,7 @@
 //! A failure is never reported as contention.
 //!
 //! A client that gets the result "contended" has received replies from a quorum of servers, with any content. With
-//! fewer replies it is an outage. A client that confuses the two waits politely for a lock that is not held.
+//! fewer replies it is an outage. A client that confuses the two waits for a lock that no client holds.
 //!
 //! The other valid reason is that the client itself holds the lock, as other tasks of its process see it. The lock
 //! stays in its local queue until a quorum has replied to its release, or cannot reply any more. No server is involved.
@@ -13,15 +13,15 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{Answer, EventKind, History, Request, TokenNumber};
+use crate::history::{EventKind, History, Reply, Request, TokenNumber};
 
 /// The latest attempt of a client.
 #[derive(Default)]
 struct Attempt {
     token: Option<TokenNumber>,
     begun: Option<Instant>,
-    /// The servers that have replied, for each token that was first sent at that time. Another one is that of an attempt
-    /// that was given up while it waited for the same connection.
+    /// The servers that have replied, for each token that was first sent at that time. There may be the token of an
+    /// attempt that was dropped while it waited for the same connection.
     heard: BTreeMap<TokenNumber, BTreeSet<usize>>,
     /// The locks being released: the start, and the servers that have replied.
     releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
@@ -30,7 +30,7 @@ struct Attempt {
 impl Attempt {
     /// Returns whether a lock is still being released.
     fn is_releasing(&self, now: Instant, rules: &Rules) -> bool {
-        // By a clock that may be slow.
+        // The clock of the client may be slow.
         let limit = rules.node_timeout + rules.node_timeout / 50;
         let under_way = |(since, answered): &(Instant, BTreeSet<usize>)| {
             answered.len() < rules.quorum() && now <= *since + limit
@@ -55,9 +55,9 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                     attempt.heard.entry(token).or_default();
                 }
             }
-            EventKind::Received { request, answer }
+            EventKind::Received { request, reply }
                 if request.operation == Operation::Acquire
-                    && !matches!(answer, Answer::Failed | Answer::Uncounted) =>
+                    && !matches!(reply, Reply::Failed | Reply::Uncounted) =>
             {
                 let attempt = attempts.entry(request.client).or_default();
                 if let Some(heard) = attempt.heard.get_mut(&request.token) {
@@ -69,8 +69,8 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             }
             EventKind::Received {
                 request: Request { client, server, operation: Operation::Release, token, .. },
-                answer,
-            } if answer != Answer::Failed => {
+                reply,
+            } if reply != Reply::Failed => {
                 let attempt = attempts.entry(client).or_default();
                 if let Some((_, answered)) = attempt.releases.get_mut(&token) {
                     answered.insert(server);
@@ -96,18 +96,18 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
+    fn violations(builder: HistoryBuilder) -> usize {
         let node_timeout = Duration::from_millis(200);
         let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false };
-        check(&story.history(), &rules).len()
+        check(&builder.history(), &rules).len()
     }
 
     #[test]
     fn a_released_lock_stays_in_the_local_queue_until_a_quorum_has_replied() {
-        let drops = || Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
+        let drops = || HistoryBuilder::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
         assert_eq!(0, violations(drops().contended(200, 0)));
         assert_eq!(1, violations(drops().contended(215, 0)), "a round ends");
         assert_eq!(1, violations(drops().contended(20, 1)), "another client");
@@ -116,13 +116,13 @@ mod tests {
         assert_eq!(
             1,
             violations(one().release_received(12, 0, 1, 0).contended(20, 0)),
-            "it is out of the queue"
+            "the lock has left the queue"
         );
     }
 
     #[test]
     fn contention_requires_replies_of_a_quorum() {
-        let sent = || Story::default().sent(0, 0, 0, 0).received(1, 0, 0, 0);
+        let sent = || HistoryBuilder::default().sent(0, 0, 0, 0).received(1, 0, 0, 0);
         assert_eq!(0, violations(sent().received(2, 0, 1, 0).contended(3, 0)));
         assert_eq!(1, violations(sent().contended(3, 0)));
         assert_eq!(0, violations(sent().not_granted(3, 0)), "an outage is reported as one");

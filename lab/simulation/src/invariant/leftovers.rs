@@ -1,9 +1,9 @@
 //! I8: completed operations leave no key and no task behind once the servers reply again.
 //!
-//! At the end all clients release and close. Closing waits for pending cleanup, so it must complete, and no key may
-//! exist at a later check, and no task may run. The requests of a dead client and locks that are kept are exempt: their
-//! keys expire. No client can clean up after a request that the network holds for longer than a node timeout, or
-//! repeats: the second copy takes effect after the cleanup of the first.
+//! At the end all clients release and close. Closing waits for pending cleanup, so it must complete. At a later check, no
+//! key may exist and no task may run. The requests of a dead client and kept locks are exempt, because their keys expire.
+//! No client can clean up after a request that the network holds for longer than a node timeout, or repeats. The second
+//! copy takes effect after the cleanup of the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 owners.insert(token, client);
                 latest.insert(client, token);
             }
-            // Its keys are left on purpose.
+            // Its keys remain on purpose.
             EventKind::Keeping { token, .. } => drop(owners.remove(&token)),
             EventKind::CarriedOut {
                 request: Request { server, operation: Operation::Acquire, token, .. },
@@ -51,11 +51,11 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 let Some(owner) = owners.get(&token) else { continue };
                 let soon = Some(Assumption::RequestsArriveSoon);
                 let broken = soon.filter(|_| held_up.contains(&(server, token)));
-                let description = format!("n{server} still has {token}, and c{owner} says that it is done");
+                let description = format!("n{server} still has {token} after c{owner} was closed");
                 violations.push(Violation { invariant, broken, description, tokens: vec![token], event });
             }
             EventKind::Runs { client, tasks } => {
-                let description = format!("c{client} still runs {tasks} tasks, long after it was closed");
+                let description = format!("c{client} still runs {tasks} tasks long after it was closed");
                 violations.push(Violation {
                     invariant,
                     broken: None,
@@ -69,7 +69,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     }
     if history.0.iter().any(|event| event.kind == EventKind::Calm) {
         for client in open {
-            let description = format!("c{client} has not come to an end");
+            let description = format!("c{client} has not ended");
             let tokens = latest.get(&client).copied().into_iter().collect();
             violations.push(Violation {
                 invariant,
@@ -87,18 +87,18 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn broken(story: Story) -> Vec<Option<Assumption>> {
+    fn broken(builder: HistoryBuilder) -> Vec<Option<Assumption>> {
         let node_timeout = Duration::from_millis(200);
         let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false };
-        check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
+        check(&builder.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }
 
     #[test]
-    fn a_living_client_leaves_no_key() {
-        let sent = || Story::default().sent(0, 0, 1, 7);
+    fn a_running_client_leaves_no_key() {
+        let sent = || HistoryBuilder::default().sent(0, 0, 1, 7);
         assert_eq!(0, broken(sent().calm(9)).len());
         assert_eq!(vec![None], broken(sent().calm(9).left(9, 1, 7)));
         assert_eq!(0, broken(sent().killed(5, 0).left(9, 1, 7)).len(), "left to its TTL");
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn a_closed_client_runs_no_task() {
-        assert_eq!(vec![None], broken(Story::default().calm(9).runs(50, 0, 1)));
+        assert_eq!(vec![None], broken(HistoryBuilder::default().calm(9).runs(50, 0, 1)));
     }
 
     #[test]
     fn every_client_completes() {
-        assert_eq!(vec![None], broken(Story::default().requested(1, 0).calm(9)));
-        assert_eq!(0, broken(Story::default().requested(1, 0).calm(9).closed(10, 0)).len());
-        assert_eq!(0, broken(Story::default().requested(1, 0).killed(2, 0).calm(9)).len());
+        assert_eq!(vec![None], broken(HistoryBuilder::default().requested(1, 0).calm(9)));
+        assert_eq!(0, broken(HistoryBuilder::default().requested(1, 0).calm(9).closed(10, 0)).len());
+        assert_eq!(0, broken(HistoryBuilder::default().requested(1, 0).killed(2, 0).calm(9)).len());
     }
 }

@@ -1,6 +1,6 @@
 //! I7: once faults have ended and TTLs have passed, a lock is granted.
 //!
-//! The judge is a client that makes its requests when all others are done and their keys have expired. It has no
+//! The final check is a client that makes its requests when all others have ended and their keys have expired. It has no
 //! contention then, so one attempt must succeed. A server whose clock was set back keeps keys for longer than their
 //! TTL.
 
@@ -22,13 +22,13 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (index, entry) in history.0.iter().enumerate().skip(late.max(calm)) {
         let EventKind::Requested { client, resources, .. } = &entry.kind else { continue };
-        let answer = history.0[index..].iter().position(|event| match event.kind {
+        let reply = history.0[index..].iter().position(|event| match event.kind {
             EventKind::Granted { client: other, .. } | EventKind::NotGranted { client: other, .. } => {
                 other == *client
             }
             _ => false,
         });
-        let event = answer.map_or(history.0.len() - 1, |answer| index + answer);
+        let event = reply.map_or(history.0.len() - 1, |reply| index + reply);
         if !matches!(history.0[event].kind, EventKind::Granted { .. }) {
             let tokens = sent(&history.0[index..event], *client);
             let description =
@@ -52,26 +52,30 @@ fn sent(events: &[Event], client: usize) -> Vec<TokenNumber> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
+    fn violations(builder: HistoryBuilder) -> usize {
         let rules = Rules {
             servers: 3,
             node_timeout: Duration::ZERO,
             settled_after: Duration::from_millis(10),
             admission: false,
         };
-        check(&story.history(), &rules).len()
+        check(&builder.history(), &rules).len()
     }
 
     #[test]
     fn a_late_request_must_be_granted() {
-        let calm = || Story::default().calm(5);
+        let calm = || HistoryBuilder::default().calm(5);
         assert_eq!(0, violations(calm().requested(15, 9).granted(16, 9, 0, 99)));
         assert_eq!(1, violations(calm().requested(15, 9).not_granted(16, 9)));
         assert_eq!(1, violations(calm().requested(15, 9)), "no result at all");
         assert_eq!(0, violations(calm().requested(14, 9).not_granted(16, 9)), "too early for a verdict");
-        assert_eq!(0, violations(Story::default().requested(15, 9).not_granted(16, 9)), "never calm");
+        assert_eq!(
+            0,
+            violations(HistoryBuilder::default().requested(15, 9).not_granted(16, 9)),
+            "never calm"
+        );
     }
 }

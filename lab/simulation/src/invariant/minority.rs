@@ -1,8 +1,8 @@
 //! I9: no client waits for a minority.
 //!
-//! A client that has grants from a quorum gets its result at that moment: in simulated time code takes none, so any
-//! delay is a wait for a server. Regardless of the servers, one round ends within the node timeout. A client that is
-//! stopped meanwhile is exempt.
+//! A client that has grants from a quorum gets its result at that moment. Code takes no simulated time, so any delay is a
+//! wait for a server. Regardless of the servers, one round ends within the node timeout. A client that is stopped
+//! meanwhile is exempt.
 //!
 //! A fenced lock takes a second round if the counters of the first one differ. The client then gets its result at the
 //! latest when a quorum has confirmed its fencing token.
@@ -15,7 +15,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{Answer, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 #[derive(Default)]
 struct Client {
@@ -106,7 +106,7 @@ impl Client {
                 self.extending.insert(call, server);
                 None
             }
-            // A late confirmation may be in flight too; those of an extension are sent at its beginning.
+            // A late confirmation may be in flight too. The confirmations of an extension are sent at its beginning.
             EventKind::Sent(Request { operation: Operation::Confirm, call, server, token, .. })
                 if self.extends == Some((at, token)) && self.granted.contains(&token) =>
             {
@@ -115,7 +115,7 @@ impl Client {
             }
             EventKind::Received {
                 request: Request { server, operation: Operation::Acquire, token, .. },
-                answer: Answer::Counted(counter),
+                reply: Reply::Counted(counter),
             } => {
                 let counters = self.counters.entry(token).or_default();
                 counters.insert(server, counter);
@@ -131,7 +131,7 @@ impl Client {
             }
             EventKind::Received {
                 request: Request { server, operation: Operation::Confirm, token, .. },
-                answer: Answer::Granted,
+                reply: Reply::Granted,
             } if !self.granted.contains(&token) => {
                 let confirmed = self.confirmed.entry(token).or_default();
                 if confirmed.insert(server) && confirmed.len() == rules.quorum() {
@@ -142,7 +142,7 @@ impl Client {
             // A dropped extension continues; its replies do not count for the next one.
             EventKind::Received {
                 request: Request { server, operation, token, call, .. },
-                answer: Answer::Granted,
+                reply: Reply::Granted,
             } if operation == Operation::Acquire || self.extending.remove(&call).is_some() => {
                 // Of two calls to one server, one is of an earlier round, and was sent late.
                 if self.extending.values().any(|other| *other == server) {
@@ -188,10 +188,11 @@ impl Client {
         let won = *self.won.get(&round)?;
         let could = self.stopped.map_or(won, |stopped| stopped.max(won));
         let waited = at.saturating_duration_since(could);
-        (!waited.is_zero()).then(|| (format!("had a quorum for {waited:?} without a result"), Some(round.0)))
+        (!waited.is_zero())
+            .then(|| (format!("returned no result for {waited:?} after a quorum"), Some(round.0)))
     }
 
-    /// Checks that a round has ended in time, by a clock that may be slow.
+    /// Checks that a round has ended in time. The clock of the client may be slow.
     fn ended(&mut self, at: Instant, token: Option<TokenNumber>) -> Option<(String, Option<TokenNumber>)> {
         let (begun, limit) = self.round.take()?;
         if self.stopped.is_some_and(|stopped| stopped >= begun) {
@@ -206,13 +207,13 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
+    fn violations(builder: HistoryBuilder) -> usize {
         let node_timeout = Duration::from_millis(200);
         check(
-            &story.history(),
+            &builder.history(),
             &Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false },
         )
         .len()
@@ -220,29 +221,34 @@ mod tests {
 
     #[test]
     fn a_quorum_ends_a_round_at_once() {
-        let won = || Story::default().received(5, 0, 0, 0).received(7, 0, 1, 0);
+        let won = || HistoryBuilder::default().received(5, 0, 0, 0).received(7, 0, 1, 0);
         assert_eq!(0, violations(won().granted(7, 0, 0, 99)));
         assert_eq!(1, violations(won().granted(8, 0, 0, 99)));
         assert_eq!(1, violations(won().received(8, 0, 2, 0).granted(8, 0, 0, 99)), "waited for the third");
-        let stopped = |place| Story::default().paused(6, place).received(7, 0, 1, 0).resumed(50, place);
+        let stopped =
+            |place| HistoryBuilder::default().paused(6, place).received(7, 0, 1, 0).resumed(50, place);
         assert_eq!(0, violations(stopped(0).received(5, 0, 0, 0).granted(50, 0, 0, 99)));
     }
 
     #[test]
     fn a_fenced_round_ends_when_its_token_is_certain() {
-        let equal = || Story::default().counter_received(5, 0, 0, 0, 9).counter_received(7, 0, 1, 0, 9);
+        let equal =
+            || HistoryBuilder::default().counter_received(5, 0, 0, 0, 9).counter_received(7, 0, 1, 0, 9);
         assert_eq!(0, violations(equal().fenced(7, 0, 0, 9)));
         assert_eq!(1, violations(equal().fenced(8, 0, 0, 9)));
-        let differ = || Story::default().counter_received(5, 0, 0, 0, 9).counter_received(7, 0, 1, 0, 8);
+        let differ =
+            || HistoryBuilder::default().counter_received(5, 0, 0, 0, 9).counter_received(7, 0, 1, 0, 8);
         let confirmed = || differ().confirmation_received(9, 0, 0, 0).confirmation_received(10, 0, 2, 0);
         assert_eq!(0, violations(confirmed().fenced(10, 0, 0, 9)));
         assert_eq!(1, violations(confirmed().fenced(11, 0, 0, 9)));
-        let third = |story: Story| story.counter_received(8, 0, 2, 0, 10).confirmation_received(60, 0, 0, 0);
-        let confirmed = |story| third(story).confirmation_received(60, 0, 1, 0).fenced(60, 0, 0, 10);
+        let third = |builder: HistoryBuilder| {
+            builder.counter_received(8, 0, 2, 0, 10).confirmation_received(60, 0, 0, 0)
+        };
+        let confirmed = |builder| third(builder).confirmation_received(60, 0, 1, 0).fenced(60, 0, 0, 10);
         assert_eq!(1, violations(confirmed(equal())), "the third came too late to matter");
         let stopped = equal().paused(6, 0).resumed(50, 0);
         assert_eq!(0, violations(confirmed(stopped)), "it has seen all three at once");
-        let requested_once = || Story::default().requested_fenced(0, 0, 1_000);
+        let requested_once = || HistoryBuilder::default().requested_fenced(0, 0, 1_000);
         assert_eq!(
             (0, 1),
             (
@@ -253,9 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn every_extension_has_a_quorum_of_its_own() {
+    fn every_extension_needs_a_separate_quorum() {
         let extending = || {
-            Story::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7).sent_extension(1, 0, 1, 0, 8)
+            HistoryBuilder::default()
+                .extending(1, 0, 0)
+                .sent_extension(1, 0, 0, 0, 7)
+                .sent_extension(1, 0, 1, 0, 8)
         };
         let won = || extending().extension_granted_to(5, 0, 0, 0, 7).extension_granted_to(6, 0, 1, 0, 8);
         assert_eq!(0, violations(won().extended(6, 0, 0, 99)));
@@ -269,7 +278,7 @@ mod tests {
     #[test]
     fn a_call_of_an_earlier_extension_that_was_sent_late_does_not_count() {
         let both = || {
-            let sent = Story::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7);
+            let sent = HistoryBuilder::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7);
             sent.sent_extension(3, 0, 1, 0, 8).sent_extension(3, 0, 1, 0, 9)
         };
         let one = || both().extension_granted_to(5, 0, 0, 0, 7).extension_granted_to(6, 0, 1, 0, 8);
@@ -279,16 +288,20 @@ mod tests {
 
     #[test]
     fn one_round_ends_in_time() {
-        let requested_once = || Story::default().requested_once(0, 0, 1_000);
+        let requested_once = || HistoryBuilder::default().requested_once(0, 0, 1_000);
         assert_eq!(0, violations(requested_once().not_granted(200, 0)));
         assert_eq!(1, violations(requested_once().not_granted(206, 0)));
         assert_eq!(
             1,
-            violations(Story::default().requested_once(0, 0, 100).not_granted(60, 0)),
+            violations(HistoryBuilder::default().requested_once(0, 0, 100).not_granted(60, 0)),
             "half of a short TTL"
         );
-        assert_eq!(0, violations(Story::default().requested(0, 0).not_granted(900, 0)), "several rounds");
+        assert_eq!(
+            0,
+            violations(HistoryBuilder::default().requested(0, 0).not_granted(900, 0)),
+            "several rounds"
+        );
         assert_eq!(0, violations(requested_once().paused(5, 0).resumed(500, 0).not_granted(600, 0)));
-        assert_eq!(1, violations(Story::default().releasing(0, 0, 0).released(300, 0, 0)));
+        assert_eq!(1, violations(HistoryBuilder::default().releasing(0, 0, 0).released(300, 0, 0)));
     }
 }

@@ -1,5 +1,4 @@
-//! The reported end of a lease is true: a lease is neither reported as lost while a quorum has it, nor as expired before
-//! its deadline is near.
+//! No lease is reported as lost while a quorum has its keys, or as expired long before its deadline.
 //!
 //! "Lost" requires that so many servers have denied an extension, or the first release, that the others are no quorum.
 //! A client without these replies cannot know of a loss.
@@ -12,7 +11,7 @@ use redlock_core::{ErrorKind, ReleaseOutcome};
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{Answer, EventKind, History, Request, TokenNumber};
+use crate::history::{EventKind, History, Reply, Request, TokenNumber};
 
 /// The longest margin before the deadline in which the core reports a lease as expired: a fiftieth of the longest TTL.
 const MARGIN: Duration = Duration::from_millis(250);
@@ -49,8 +48,8 @@ impl Lease {
             EventKind::Granted { until, .. }
             | EventKind::Extended { until, .. }
             | EventKind::Noticed { until, .. } => self.until = Some(until),
-            EventKind::Received { request: Request { server, operation, .. }, answer } => {
-                self.reply(server, operation, answer);
+            EventKind::Received { request: Request { server, operation, .. }, reply } => {
+                self.reply(server, operation, reply);
             }
             EventKind::Releasing { .. } => self.releasing = Some(at),
             EventKind::NotExtended { client, token, why: Some(ErrorKind::Lost) }
@@ -70,13 +69,13 @@ impl Lease {
         None
     }
 
-    fn reply(&mut self, server: usize, operation: Operation, answer: Answer) {
+    fn reply(&mut self, server: usize, operation: Operation, reply: Reply) {
         let counts = match operation {
             Operation::Extend | Operation::Confirm => true,
-            Operation::Release => answer != Answer::Failed && self.release_replies.insert(server),
+            Operation::Release => reply != Reply::Failed && self.release_replies.insert(server),
             _ => false,
         };
-        if counts && matches!(answer, Answer::Denied | Answer::Superseded(_)) {
+        if counts && matches!(reply, Reply::Denied | Reply::Superseded(_)) {
             self.denied.insert(server);
         }
     }
@@ -84,33 +83,34 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
+    fn violations(builder: HistoryBuilder) -> usize {
         let rules = Rules {
             servers: 3,
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
         };
-        check(&story.history(), &rules).len()
+        check(&builder.history(), &rules).len()
     }
 
-    fn held() -> Story {
-        Story::default().granted(1, 0, 7, 1_000)
+    fn held() -> HistoryBuilder {
+        HistoryBuilder::default().granted(1, 0, 7, 1_000)
     }
 
     #[test]
     fn a_loss_requires_the_denials_of_a_quorum() {
         for operation in [Operation::Extend, Operation::Confirm, Operation::Release] {
             let denied = |servers: usize| {
-                (0..servers).fold(held(), |story, server| story.denied(5, 0, server, 7, operation))
+                (0..servers).fold(held(), |builder, server| builder.denied(5, 0, server, 7, operation))
             };
-            let released =
-                |story: Story| story.releasing(4, 0, 7).release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost);
+            let released = |builder: HistoryBuilder| {
+                builder.releasing(4, 0, 7).release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost)
+            };
             assert_eq!((1, 0), (violations(released(denied(1))), violations(released(denied(2)))));
-            let not_extended = |story: Story| story.not_extended(9, 0, 7, ErrorKind::Lost);
+            let not_extended = |builder: HistoryBuilder| builder.not_extended(9, 0, 7, ErrorKind::Lost);
             assert_eq!((1, 0), (violations(not_extended(denied(1))), violations(not_extended(denied(2)))));
         }
         assert_eq!(0, violations(held().not_extended(9, 0, 7, ErrorKind::NoQuorum)), "another error");
@@ -118,16 +118,16 @@ mod tests {
 
     #[test]
     fn a_repeated_release_denies_nothing() {
-        let repeated = (0..3).fold(held().releasing(4, 0, 7), |story, server| {
-            story.release_received(5, 0, server, 7).denied(6, 0, server, 7, Operation::Release)
+        let repeated = (0..3).fold(held().releasing(4, 0, 7), |builder, server| {
+            builder.release_received(5, 0, server, 7).denied(6, 0, server, 7, Operation::Release)
         });
         assert_eq!(1, violations(repeated.release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost)));
     }
 
     #[test]
     fn a_lease_expires_near_its_deadline() {
-        let released = |story: Story, when| {
-            story.releasing(when, 0, 7).release_outcome(when + 5, 0, 7, ReleaseOutcome::AlreadyExpired)
+        let released = |builder: HistoryBuilder, when| {
+            builder.releasing(when, 0, 7).release_outcome(when + 5, 0, 7, ReleaseOutcome::AlreadyExpired)
         };
         assert_eq!((1, 0), (violations(released(held(), 749)), violations(released(held(), 750))));
         assert_eq!(1, violations(released(held().extended(500, 0, 7, 2_000), 1_500)), "it was extended");

@@ -18,11 +18,11 @@ impl Violation {
     /// Unrelated events are left out: those before its tokens, and those about other resources and clients.
     pub fn prefix(&self, history: &History) -> History {
         let end = history.0.len().min(self.event + 1);
-        let story = Involved::new(self, history);
-        let begin = story.begin(&history.0[..end]);
+        let builder = Involved::new(self, history);
+        let begin = builder.begin(&history.0[..end]);
         let (before, after) = history.0[..end].split_at(begin);
-        let lasting = story.lasting(before).into_iter();
-        let later = after.iter().filter(|event| story.is_relevant(&event.kind));
+        let lasting = builder.lasting(before).into_iter();
+        let later = after.iter().filter(|event| builder.is_relevant(&event.kind));
         History(lasting.chain(later).cloned().collect())
     }
 }
@@ -93,8 +93,8 @@ impl Involved {
 /// Returns whether an event about another token matters: it changes a lease or a key.
 fn matters(kind: &EventKind) -> bool {
     match kind {
-        EventKind::CarriedOut { request: Request { operation, .. }, answer, until, .. } => {
-            until.is_some() || (*operation == Operation::Release && answer.is_yes())
+        EventKind::CarriedOut { request: Request { operation, .. }, reply, until, .. } => {
+            until.is_some() || (*operation == Operation::Release && reply.is_grant())
         }
         EventKind::Granted { .. }
         | EventKind::Extended { .. }
@@ -113,10 +113,10 @@ fn matters(kind: &EventKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::Invariant;
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn prefix(story: Story, tokens: &[u32], event: usize) -> Vec<String> {
+    fn prefix(builder: HistoryBuilder, tokens: &[u32], event: usize) -> Vec<String> {
         let tokens = tokens.iter().copied().map(TokenNumber).collect();
         let violation = Violation {
             invariant: Invariant::Exclusion,
@@ -125,24 +125,26 @@ mod tests {
             tokens,
             event,
         };
-        let prefix = violation.prefix(&story.history());
+        let prefix = violation.prefix(&builder.history());
         prefix.0.iter().map(|event| event.kind.to_string()).collect()
     }
 
     #[test]
     fn a_prefix_ends_with_the_violation_and_begins_with_its_tokens() {
-        let story = Story::default().sent(0, 5, 0, 1).sent(1, 0, 0, 7).sent(2, 0, 1, 7).sent(3, 0, 2, 7);
+        let builder =
+            HistoryBuilder::default().sent(0, 5, 0, 1).sent(1, 0, 0, 7).sent(2, 0, 1, 7).sent(3, 0, 2, 7);
         assert_eq!(
             vec!["c0-n0 Acquire #7 (0) is sent", "c0-n1 Acquire #7 (0) is sent"],
-            prefix(story, &[7], 2)
+            prefix(builder, &[7], 2)
         );
     }
 
     #[test]
     fn a_prefix_contains_the_changes_of_rivals() {
-        let story = Story::default().requested(0, 0).requested(0, 1).sent(1, 0, 0, 7).sent(2, 1, 0, 8);
-        let story = story.carried(3, 1, 0, 8, 10).received(4, 1, 0, 8).deleted(5, 1, 0, 8);
-        let shown = prefix(story, &[7], 99);
+        let builder =
+            HistoryBuilder::default().requested(0, 0).requested(0, 1).sent(1, 0, 0, 7).sent(2, 1, 0, 8);
+        let builder = builder.carried(3, 1, 0, 8, 10).received(4, 1, 0, 8).deleted(5, 1, 0, 8);
+        let shown = prefix(builder, &[7], 99);
         let carried = "c1-n0 Acquire #8 (0) is carried out: granted until    0.010000000, after 1ms";
         let deleted = "c1-n0 Release #8 (0) is carried out: granted, after 1ms";
         assert_eq!(vec!["c0-n0 Acquire #7 (0) is sent", carried, deleted], shown);
@@ -150,8 +152,12 @@ mod tests {
 
     #[test]
     fn a_prefix_contains_the_faults_in_progress() {
-        let story = || Story::default().paused(0, 0).paused(0, 1);
-        assert_eq!("c0 ! pause", prefix(story().sent(2, 0, 0, 7), &[7], 99)[0], "not that of another client");
-        assert_eq!(1, prefix(story().resumed(1, 0).sent(2, 0, 0, 7), &[7], 99).len(), "it is over");
+        let builder = || HistoryBuilder::default().paused(0, 0).paused(0, 1);
+        assert_eq!(
+            "c0 ! pause",
+            prefix(builder().sent(2, 0, 0, 7), &[7], 99)[0],
+            "not that of another client"
+        );
+        assert_eq!(1, prefix(builder().resumed(1, 0).sent(2, 0, 0, 7), &[7], 99).len(), "it is over");
     }
 }

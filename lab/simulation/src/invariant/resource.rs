@@ -73,20 +73,20 @@ impl Resource {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn broken(story: Story) -> Vec<Option<Assumption>> {
-        check(&story.history()).into_iter().map(|violation| violation.broken).collect()
+    fn broken(builder: HistoryBuilder) -> Vec<Option<Assumption>> {
+        check(&builder.history()).into_iter().map(|violation| violation.broken).collect()
     }
 
-    /// Holder 0 has announced itself with the token 5 and written once.
-    fn first() -> Story {
-        Story::default().announced(1, 0, 5).wrote(2, 0, 5, 0)
+    /// Holder 0 has written its token 5, and then one value.
+    fn first() -> HistoryBuilder {
+        HistoryBuilder::default().announced(1, 0, 5).wrote(2, 0, 5, 0)
     }
 
     #[test]
-    fn writes_in_order_are_fine_and_no_holder_returns() {
+    fn writes_in_order_are_valid_and_no_holder_returns() {
         let second = || first().announced(3, 1, 6).wrote(4, 1, 6, 1);
         assert_eq!(0, broken(second().wrote(5, 1, 6, 2)).len());
         assert_eq!(0, broken(second().rejected_write(5, 0, 5, 1)).len(), "the resource has rejected it");

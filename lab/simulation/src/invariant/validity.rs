@@ -19,7 +19,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation, excuse};
-use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 #[derive(Default)]
 struct Lease {
@@ -27,7 +27,7 @@ struct Lease {
     /// The deadline; `None` while it is not granted, and when it is over.
     deadline: Option<Instant>,
     counted: BTreeSet<usize>,
-    /// If `true`, it is kept alive or an extension was dropped: the deadline may move unseen.
+    /// If `true`, the lease is renewed, or an extension was dropped. Its deadline may move without an event.
     given_up: bool,
     /// If `true`, the lock is kept for a time, even if the client ends.
     kept: bool,
@@ -59,7 +59,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             let Some(server) = lease.counted.iter().find(early) else { continue };
             format!("the lease {token} of c{} outlives its key on n{server}", lease.client)
         };
-        // One report is enough.
+        // Each lease is reported once.
         lease.deadline = None;
         let broken = excuse(history, token, event);
         violations.push(Violation {
@@ -89,7 +89,7 @@ fn spent(entry: &Event, event: usize) -> Option<Violation> {
     else {
         return None;
     };
-    let description = format!("c{client} gets the lease {token} without any validity left");
+    let description = format!("c{client} gets the lease {token} with no validity left");
     let (invariant, tokens) = (Invariant::Validity, vec![token]);
     (until <= entry.at).then_some(Violation { invariant, broken: None, description, tokens, event })
 }
@@ -114,8 +114,8 @@ fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Leas
                     token,
                     ..
                 },
-            answer,
-        } if answer.is_yes() => {
+            reply,
+        } if reply.is_grant() => {
             leases.entry(token).or_default().yes.insert(server);
             None
         }
@@ -153,7 +153,7 @@ fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Leas
         }
         EventKind::CarriedOut {
             request: Request { server, operation: Operation::Release, token, .. },
-            answer: Answer::Granted,
+            reply: Reply::Granted,
             ..
         }
         | EventKind::Lost { server, token } => {
@@ -169,29 +169,31 @@ mod tests {
     use std::time::Duration;
 
     use super::super::Assumption;
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
     /// A lease until 10 that counts servers 0 and 1, whose keys exist until 11.
-    fn held() -> Story {
-        let story = Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
-        story.received(2, 0, 0, 0).received(2, 0, 1, 0).granted(2, 0, 0, 10)
+    fn held() -> HistoryBuilder {
+        let builder =
+            HistoryBuilder::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
+        builder.received(2, 0, 0, 0).received(2, 0, 1, 0).granted(2, 0, 0, 10)
     }
 
-    fn broken(story: Story) -> Vec<Option<Assumption>> {
+    fn broken(builder: HistoryBuilder) -> Vec<Option<Assumption>> {
         let rules = Rules {
             servers: 3,
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
         };
-        check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
+        check(&builder.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }
 
     #[test]
     fn keys_outlive_the_lease() {
         assert_eq!(0, broken(held()).len());
-        let yes = || Story::default().carried(1, 0, 0, 0, 11).received(2, 0, 0, 0).received(2, 0, 1, 0);
+        let yes =
+            || HistoryBuilder::default().carried(1, 0, 0, 0, 11).received(2, 0, 0, 0).received(2, 0, 1, 0);
         assert_eq!(vec![None], broken(yes().carried(2, 0, 1, 0, 9).granted(2, 0, 0, 10)));
         let never = yes().granted(2, 0, 0, 10);
         assert_eq!(vec![None], broken(never), "a yes without a key");
@@ -199,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_granted_lease_has_validity_left() {
-        let sent = || Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
+        let sent =
+            || HistoryBuilder::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
         let yes = || sent().received(2, 0, 0, 0).received(2, 0, 1, 0);
         assert_eq!(0, broken(yes().granted(9, 0, 0, 10)).len());
         assert_eq!(vec![None], broken(yes().granted(10, 0, 0, 10)));
@@ -222,7 +225,7 @@ mod tests {
         let extended =
             || extending().carried(5, 0, 2, 0, 21).extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(0, broken(extended()).len());
-        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not answer yes again");
+        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not reply yes again");
         assert_eq!(vec![None], broken(extending().extended(6, 0, 0, 20)), "one yes is no quorum");
         let both = extending().extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(vec![None], broken(both), "a yes that moved no key");

@@ -2,7 +2,7 @@
 //!
 //! The checks are for one resource that clients request all the time, after the last fault. The expectations depend on
 //! the notifications of the servers. A missing notification costs the interval after which the core polls anyway. With
-//! so many notifications without a cause that nodes are left alone for a while, waiting is polling.
+//! many notifications without a cause, nodes are not watched for a while, so waiters poll.
 //!
 //! While a lock is held, no other client can acquire it, so attempts are useless. One is allowed each time that the
 //! core polls because notifications may be missing, and one at every fourth extension of the holder. A node may be
@@ -26,11 +26,11 @@ pub struct Expectations {
     pub woken_within: Duration,
     /// The time limit for every waiter to be served.
     pub served_within: Duration,
-    /// `true` if so many notifications have no cause that waiting is polling.
+    /// `true` if waiters poll because many notifications have no cause.
     pub blind: bool,
 }
 
-/// The age of a lock at which all waiters know of it.
+/// The age of a lock at which all waiters know that it is held.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
 
 /// The interval at which the core polls without notifications.
@@ -38,7 +38,7 @@ const SAFETY: Duration = Duration::from_secs(5);
 
 /// The minimum interval of watches on a node that notifies without a cause.
 ///
-/// The core waits a fifth of a second, and less for the first times.
+/// The core waits a fifth of a second, and less at first.
 const GAP: Duration = Duration::from_millis(150);
 const FIRST_TIMES: u32 = 16;
 
@@ -51,7 +51,7 @@ struct Standing {
     until: Option<Instant>,
     /// The extensions, by the requests to one server.
     extensions: BTreeSet<u64>,
-    /// The attempts of the others meanwhile.
+    /// The attempts of other clients meanwhile.
     attempts: BTreeMap<usize, BTreeSet<TokenNumber>>,
     watches: BTreeMap<(usize, usize), u32>,
 }
@@ -150,7 +150,7 @@ impl State {
         if let Some(free) = free.filter(|free| *free >= settled) {
             let took = at.saturating_duration_since(free);
             if took > expected.woken_within {
-                wrong.push((Invariant::Waking, format!("free for {took:?} while somebody waited for it")));
+                wrong.push((Invariant::Waking, format!("free for {took:?} while a client waited for it")));
             }
         }
         let begun = self.waiting.remove(&client).filter(|begun| *begun >= settled);
@@ -191,20 +191,22 @@ impl Standing {
         let times = |every: Duration| u32::try_from(lasted.as_nanos() / every.as_nanos()).unwrap_or(u32::MAX);
         let extensions = u32::try_from(self.extensions.len()).unwrap_or(u32::MAX);
         let mut wrong = Vec::new();
-        // Servers that come back also cause notifications.
+        // Recovered servers also cause notifications.
         let most = 4 + times(SAFETY) + times(NOTED_AFTER) + extensions / 4;
         for (client, attempts) in &self.attempts {
             let attempts = attempts.len();
             if !expected.blind && attempts > most as usize {
-                let description =
-                    format!("c{client} tried {attempts} times in {lasted:?}, in vain: {most} would do");
+                let description = format!(
+                    "c{client} made {attempts} useless attempts in {lasted:?}, at most {most} are needed"
+                );
                 wrong.push((Invariant::Cost, description));
             }
         }
         let most = FIRST_TIMES + extensions + times(GAP) + most;
         for ((client, server), watches) in self.watches.iter().filter(|(_, watches)| **watches > most) {
-            let description =
-                format!("c{client} asked n{server} {watches} times in {lasted:?}: {most} would do");
+            let description = format!(
+                "c{client} watched n{server} {watches} times in {lasted:?}, at most {most} are needed"
+            );
             wrong.push((Invariant::Cost, description));
         }
         wrong
@@ -213,19 +215,19 @@ impl Standing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> Vec<Invariant> {
+    fn violations(builder: HistoryBuilder) -> Vec<Invariant> {
         let millis = Duration::from_millis;
         let (settled_after, woken_within, served_within) = (millis(10), millis(100), millis(9_000));
         let expected = Expectations { settled_after, woken_within, served_within, blind: false };
-        check(&story.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
+        check(&builder.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
     }
 
     /// Client 0 holds it from 20 on, and client 1 requests it at 30.
-    fn held(until: u64) -> Story {
-        Story::default().calm(5).requested(15, 0).granted(20, 0, 0, until).requested(30, 1)
+    fn held(until: u64) -> HistoryBuilder {
+        HistoryBuilder::default().calm(5).requested(15, 0).granted(20, 0, 0, until).requested(30, 1)
     }
 
     #[test]
@@ -234,7 +236,8 @@ mod tests {
         let late = held(5_000).releasing(40, 0, 0).granted(141, 1, 1, 9_000);
         assert_eq!(vec![Invariant::Waking], violations(late));
         assert_eq!(vec![Invariant::Waking], violations(held(40).granted(141, 1, 1, 9_000)), "it had expired");
-        let idle = Story::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).requested(200, 1);
+        let idle =
+            HistoryBuilder::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).requested(200, 1);
         assert_eq!(0, violations(idle.granted(201, 1, 1, 9_000)).len(), "no client waited before");
         let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).requested(400, 0).granted(401, 0, 1, 9_000);
         assert_eq!(0, violations(dead).len(), "who waited is dead");
@@ -250,10 +253,10 @@ mod tests {
     #[test]
     fn useless_attempts_are_few() {
         let requested_once = |count: u32| {
-            let tried = (0..count).fold(held(9_999), |story, token| story.sent(2_000, 1, 0, 100 + token));
+            let tried = (0..count).fold(held(9_999), |builder, token| builder.sent(2_000, 1, 0, 100 + token));
             violations(tried.releasing(3_000, 0, 0).granted(3_001, 1, 1, 9_999))
         };
-        // Four, and one for every second.
+        // The limit is four attempts, and one for every second.
         assert_eq!((0, vec![Invariant::Cost]), (requested_once(6).len(), requested_once(7)));
     }
 }

@@ -71,7 +71,7 @@ impl Gate {
                 let remaining = until.saturating_duration_since(now);
                 Admission::Quarantined(Quarantine::new(reason).ending_in(remaining))
             }
-            // The wait is over by the clock of the client; the server decides.
+            // The quarantine has ended by the clock of the client, but the server decides.
             State::Out { .. } | State::Unchecked => {
                 Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked))
             }
@@ -91,16 +91,16 @@ impl Gate {
         self.apply(looked.look, now);
     }
 
-    /// Reads that the server had this number of losses before it sent what is read next.
-    pub(super) fn hear(&mut self, losses: u64) {
+    /// Records the number of losses that the server had before it sent its next reply.
+    pub(super) fn record_losses(&mut self, losses: u64) {
         if losses > self.losses {
             self.losses = losses;
             self.become_unchecked();
         }
     }
 
-    /// Reads the look that followed a request. It ends an admission, and begins none.
-    pub(super) fn look_behind(&mut self, look: Look, now: Instant) {
+    /// Applies the look that followed a request. It can end an admission, but cannot begin one.
+    pub(super) fn apply_following_look(&mut self, look: Look, now: Instant) {
         let admitted = matches!(self.state, State::Admitted);
         let was_out = match self.state {
             State::Out { until, .. } => until,
@@ -112,7 +112,7 @@ impl Gate {
         }
     }
 
-    /// Reads that the server rejects writes, like a replica.
+    /// Records that the server rejects writes, like a replica.
     pub(super) fn rejected(&mut self) {
         self.become_unchecked();
     }
@@ -191,25 +191,25 @@ mod tests {
         assert!(is_unchecked(&mut other, 10));
         other.looked(other.begin(), intact(9, 0), at(10));
         assert!(is_admitted(&mut other, 10));
-        assert_ne!(before, other.read(FIRST, at(10)), "it is another admission");
+        assert_ne!(before, other.read(FIRST, at(10)), "the admission has changed");
         let mut flushed = gate(9);
         let stale = flushed.begin();
-        flushed.hear(1);
+        flushed.record_losses(1);
         assert!(is_unchecked(&mut flushed, 10));
         flushed.looked(stale, intact(9, 1), at(10));
-        assert!(is_unchecked(&mut flushed, 10), "it began before the loss");
+        assert!(is_unchecked(&mut flushed, 10), "the look began before the loss");
         flushed.looked(flushed.begin(), intact(9, 0), at(10));
-        assert!(is_unchecked(&mut flushed, 10), "it was carried out before the loss");
+        assert!(is_unchecked(&mut flushed, 10), "the look was carried out before the loss");
     }
 
     #[test]
-    fn a_look_behind_a_request_only_ends_admissions() {
+    fn a_look_that_follows_a_request_only_ends_admissions() {
         let (mut admitted, mut out) = (gate(9), gate(0));
-        admitted.look_behind(intact(9, 0).look, at(10));
+        admitted.apply_following_look(intact(9, 0).look, at(10));
         assert!(is_admitted(&mut admitted, 10));
-        admitted.look_behind(intact(1, 0).look, at(10));
+        admitted.apply_following_look(intact(1, 0).look, at(10));
         assert!(!is_admitted(&mut admitted, 10));
-        out.look_behind(intact(9, 0).look, at(10));
+        out.apply_following_look(intact(9, 0).look, at(10));
         assert!(!is_admitted(&mut out, 10));
     }
 

@@ -61,11 +61,11 @@ struct Message {
     twice: bool,
     /// The admission when the request was sent.
     admission: Admission,
-    reply: Arc<Reply>,
+    reply: Arc<ReplySlot>,
 }
 
 /// The receiver of the first reply.
-struct Reply {
+struct ReplySlot {
     /// Set when a copy was carried out.
     spent: Arc<AtomicBool>,
     sender: Mutex<Option<oneshot::Sender<Outcome>>>,
@@ -95,11 +95,11 @@ impl Remote {
     where
         T: TryFrom<NodeReply, Error = NodeReply>,
     {
-        let (generation, answer) = self.0.send(request)?;
-        let mut answer = pin!(async {
-            match answer.await {
-                Ok(answer) => answer,
-                // Lost: no error will ever arrive.
+        let (generation, receiver) = self.0.send(request)?;
+        let mut outcome = pin!(async {
+            match receiver.await {
+                Ok(outcome) => outcome,
+                // The message is lost, and no error will ever arrive.
                 Err(oneshot::Canceled) => pending().await,
             }
         });
@@ -108,8 +108,8 @@ impl Remote {
             if self.0.link().generation() != generation {
                 return Err(NodeError::unknown("the connection was lost"));
             }
-            if let Some(answer) = until(answer.as_mut(), broken).await {
-                return answer.map(NodeReply::expect);
+            if let Some(outcome) = until(outcome.as_mut(), broken).await {
+                return outcome.map(NodeReply::expect);
             }
         }
     }
@@ -134,9 +134,9 @@ impl Shared {
             let traffic = state.requests;
             traffic.fate(&mut state.chance, self.network.0.transport == Transport::Datagrams)
         };
-        let (sender, answer) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let reply =
-            Reply { spent: Arc::default(), sender: Mutex::new(Some(sender)), changed: Arc::default() };
+            ReplySlot { spent: Arc::default(), sender: Mutex::new(Some(sender)), changed: Arc::default() };
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
@@ -160,7 +160,7 @@ impl Shared {
                 self.network.0.world.spawn(Box::pin(async move { me.deliver(message, delay).await }));
             }
         }
-        Ok((generation, answer))
+        Ok((generation, receiver))
     }
 
     /// Returns the number of the connection and the incarnation of the server.
@@ -198,20 +198,20 @@ impl Shared {
         let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
         let looks = !streams && self.gate.is_some();
         let delivery = Delivery { request, looks, shown: *shown, travelled, spent };
-        let answer = match self.server.receive(&delivery) {
+        let carried = match self.server.receive(&delivery) {
             Arrival::Gone => return self.lose(message.generation),
-            Arrival::Carried(answer) => answer,
-            Arrival::Waits(answer) => match answer.await {
-                Ok(answer) => answer,
+            Arrival::Carried(carried) => carried,
+            Arrival::Waits(receiver) => match receiver.await {
+                Ok(carried) => carried,
                 Err(oneshot::Canceled) => return self.lose(message.generation),
             },
         };
-        let Carried { outcome, losses, look } = answer;
+        let Carried { outcome, losses, look } = carried;
         let outcome = match outcome {
             Ok(NodeReply::Watching(watch)) => Ok(NodeReply::Watching(self.relay(watch, &message))),
             outcome => outcome,
         };
-        self.answer(message, Carried { outcome, losses, look }).await;
+        self.reply(message, Carried { outcome, losses, look }).await;
     }
 
     /// Relays the notification of a watch to the client. Returns the watch of the client.
@@ -229,7 +229,7 @@ impl Shared {
         Watch::new(watch.availability, Arc::clone(self).notified(generation, notified))
     }
 
-    async fn answer(self: Arc<Self>, message: Message, Carried { outcome, losses, look }: Carried) {
+    async fn reply(self: Arc<Self>, message: Message, Carried { outcome, losses, look }: Carried) {
         let fate = {
             let mut state = self.network.state();
             let traffic = state.replies;
@@ -250,9 +250,9 @@ impl Shared {
         if let Some(mut gate) = self.gate() {
             let now = self.network.0.world.now();
             // The notification of a loss was sent before this reply, so it arrives before it.
-            gate.hear(if streams { losses } else { 0 });
+            gate.record_losses(if streams { losses } else { 0 });
             if let Some(look) = look {
-                gate.look_behind(look, now);
+                gate.apply_following_look(look, now);
             }
             if matches!(&outcome, Err(error) if error.to_string().contains("READONLY")) {
                 gate.rejected();
@@ -264,23 +264,23 @@ impl Shared {
                 NodeErrorKind::Rejected | NodeErrorKind::WrongType | NodeErrorKind::DamagedCounter
             )
         };
-        let answer = match outcome {
+        let outcome = match outcome {
             // This copy has changed nothing; the effect of the other one is unknown.
             Err(error) if message.twice && nothing(&error) => {
-                Err(NodeError::unknown("sent twice, and rejected once"))
+                Err(NodeError::unknown("the request arrived twice, and one copy was rejected"))
             }
-            answer => answer,
+            outcome => outcome,
         };
         let sender = message.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
         let counts = message.request.operation() == Operation::Release || self.counts(message.admission);
-        let received = match history::Answer::of(&answer) {
-            history::Answer::Failed => history::Answer::Failed,
+        let received = match history::Reply::of(&outcome) {
+            history::Reply::Failed => history::Reply::Failed,
             received if counts => received,
-            _ => history::Answer::Uncounted,
+            _ => history::Reply::Uncounted,
         };
-        if sender.send(answer).is_ok() {
-            self.network.recorder().record(EventKind::Received { request: message.shown, answer: received });
+        if sender.send(outcome).is_ok() {
+            self.network.recorder().record(EventKind::Received { request: message.shown, reply: received });
         }
     }
 
@@ -320,7 +320,7 @@ impl Shared {
         self.network.recorder().record(EventKind::FaultBegins(place, fault));
     }
 
-    /// Returns whether a vote counts whose request was sent in this admission, and whose reply is read now.
+    /// Returns whether a reply counts that is read now, if its request was sent in this admission.
     fn counts(&self, before: Admission) -> bool {
         let now = self.admission();
         before == now && !matches!(now, Admission::Quarantined(_))

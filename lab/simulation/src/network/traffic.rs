@@ -20,7 +20,7 @@ pub struct Traffic {
     pub most: Duration,
     /// The number of lost messages per thousand.
     pub lost: u32,
-    /// The number of messages per thousand that arrive twice. Only requests on datagrams do.
+    /// The number of messages per thousand that arrive twice. Only requests on datagrams are repeated.
     pub twice: u32,
     /// The number of messages per thousand that are held up.
     pub late: u32,

@@ -1,4 +1,4 @@
-//! The random selection of plans: one incident after the other, with a weight for each kind.
+//! The random selection of plans: one incident after another, with a weight for each kind.
 //!
 //! With bounded faults, a server that restarts without its data was down for longer than any TTL: the lost keys would
 //! have expired. The clients of [`Faults::Losses`] do not need this.
@@ -109,7 +109,7 @@ impl Scope {
                     (4, Kind::CrashWithoutData),
                 ]);
             }
-            Faults::Violating(Assumption::HoldersLook) => {
+            Faults::Violating(Assumption::HoldersCheckLeases) => {
                 kinds.extend([(15, Kind::Pause), (15, Kind::Suspend)]);
             }
             _ => {}
@@ -186,7 +186,7 @@ fn pick(chance: &mut fastrand::Rng, kinds: &[(u32, Kind)]) -> Kind {
         }
         left -= weight;
     }
-    unreachable!("less than the sum of all weights was drawn")
+    unreachable!("the drawn number is less than the sum of all weights")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ impl Server {
         self.state().losses += 1;
     }
 
-    /// Copies all data, as a snapshot does, or a replica that is behind from now on. It replaces the copy before.
+    /// Copies all data, like a snapshot or a replica that lags from now on. The copy replaces the earlier one.
     ///
     /// Without a copy, the server uses that of an empty server.
     pub fn copy(&self) {
@@ -24,8 +24,8 @@ impl Server {
 
     /// Becomes a replica, and takes over the [older copy](Server::copy) of its data.
     ///
-    /// It rejects writes until it is [promoted](Server::promote). Returns whether it has become one: a server that is
-    /// down or rejects writes already does not.
+    /// It rejects writes until it is [promoted](Server::promote). Returns `false` if the server is down or rejects writes
+    /// already.
     pub fn demote(&self) -> bool {
         let lost = {
             let mut state = self.state();

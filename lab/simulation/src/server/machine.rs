@@ -45,8 +45,8 @@ pub enum Persistence {
     All,
     /// Every second lock in the order of resources, and the counters of fencing tokens.
     ///
-    /// The server syncs from time to time and was killed in between. A part of a claim on several resources may be
-    /// left, which no client ever wrote in this form.
+    /// The server syncs from time to time and was killed in between. A part of a claim on several resources may remain,
+    /// although no client wrote it in this form.
     Part,
     /// No lock, but the counters of fencing tokens.
     Counters,
@@ -71,12 +71,12 @@ impl Machine {
         self.identity.start();
     }
 
-    /// Becomes the master again after it was a replica. It keeps its process, and does not keep its identity.
+    /// Becomes the master again after it was a replica. It keeps its process, but not its identity.
     pub(super) fn promote(&mut self) {
         self.identity.promote();
     }
 
-    /// Looks at the stamp, which is renewed unless it is one of this server as it is.
+    /// Looks at the stamp, which is renewed unless it describes the present identity of this server.
     pub(super) fn look(&mut self) -> Look {
         if self.read_only {
             Look::Replica
@@ -106,7 +106,7 @@ impl Machine {
         let mut lost = self.lose_all_but(&Persistence::Nothing);
         self.node.clear_counters();
         for (resource, token, expires) in &self.copy.locks {
-            // A remaining time that is too short for a TTL is over before it matters.
+            // A remaining time that is too short for a TTL ends before it matters.
             if let Ok(ttl) = Ttl::new(expires.saturating_duration_since(now)) {
                 self.node.set_holder(resource.clone(), token.clone(), ttl);
                 lost.retain(|other| other != token || shortened(other, *expires));

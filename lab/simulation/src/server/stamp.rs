@@ -1,7 +1,7 @@
 //! The stamp of a simulated server, by which clients recognize that it may have lost locks.
 //!
-//! As with real servers, the stamp is data: it is lost with all other data, and comes back with an older copy. The
-//! identity of the server is not.
+//! As with real servers, the stamp is data: it is lost with all other data, and an older copy contains an older stamp.
+//! The identity of the server is not data.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ mod tests {
     fn age(stamp: &mut Option<Stamp>, identity: Identity, seconds: u64) -> u64 {
         match Stamp::look(stamp, identity, Instant::since_origin(Duration::from_secs(seconds))) {
             Look::Intact(_, age) => age.as_secs(),
-            Look::Replica => unreachable!("a stamp knows nothing of replication"),
+            Look::Replica => unreachable!("a stamp does not describe replication"),
         }
     }
 

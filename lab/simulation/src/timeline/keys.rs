@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
-use crate::history::{Answer, EventKind, History, Request, TokenNumber};
+use crate::history::{EventKind, History, Reply, Request, TokenNumber};
 
 /// A period in which a server has a token under its resources.
 ///
@@ -36,7 +36,7 @@ pub(super) fn keys(history: &History) -> Vec<Key> {
             }
             EventKind::CarriedOut {
                 request: Request { server, operation: Operation::Release, token, .. },
-                answer: Answer::Granted,
+                reply: Reply::Granted,
                 ..
             }
             | EventKind::Lost { server, token } => {
@@ -50,17 +50,17 @@ pub(super) fn keys(history: &History) -> Vec<Key> {
     keys
 }
 
-/// Returns the servers and tokens of the votes that do not count. A later reply that counts makes up for it.
+/// Returns the servers and tokens of the votes that do not count, unless a later reply counts.
 pub(super) fn uncounted(history: &History) -> BTreeSet<(usize, TokenNumber)> {
     let mut uncounted = BTreeSet::new();
     for event in &history.0 {
-        let EventKind::Received { request: Request { server, token, operation, .. }, answer } = event.kind
+        let EventKind::Received { request: Request { server, token, operation, .. }, reply } = event.kind
         else {
             continue;
         };
-        match answer {
-            Answer::Uncounted => drop(uncounted.insert((server, token))),
-            Answer::Granted | Answer::Counted(_) if operation != Operation::Release => {
+        match reply {
+            Reply::Uncounted => drop(uncounted.insert((server, token))),
+            Reply::Granted | Reply::Counted(_) if operation != Operation::Release => {
                 uncounted.remove(&(server, token));
             }
             _ => {}
@@ -74,20 +74,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
 
     #[test]
     fn a_key_lasts_until_it_expires_or_is_deleted() {
         let at = |millis| Instant::since_origin(Duration::from_millis(millis));
-        let stood = |story: Story| {
-            let keys = keys(&story.history()).into_iter();
+        let periods = |builder: HistoryBuilder| {
+            let keys = keys(&builder.history()).into_iter();
             keys.map(|key| (key.from, key.until)).collect::<Vec<_>>()
         };
-        let story = || Story::default().carried(1, 0, 0, 7, 10);
-        assert_eq!(vec![(at(1), at(10))], stood(story()));
-        assert_eq!(vec![(at(1), at(20))], stood(story().carried(5, 0, 0, 7, 20)));
-        assert_eq!(vec![(at(1), at(10)), (at(11), at(20))], stood(story().carried(11, 0, 0, 7, 20)));
-        assert_eq!(vec![(at(1), at(5))], stood(story().deleted(5, 0, 0, 7)));
-        assert_eq!(vec![(at(1), at(5))], stood(story().lost(5, 0, 7)));
+        let builder = || HistoryBuilder::default().carried(1, 0, 0, 7, 10);
+        assert_eq!(vec![(at(1), at(10))], periods(builder()));
+        assert_eq!(vec![(at(1), at(20))], periods(builder().carried(5, 0, 0, 7, 20)));
+        assert_eq!(vec![(at(1), at(10)), (at(11), at(20))], periods(builder().carried(11, 0, 0, 7, 20)));
+        assert_eq!(vec![(at(1), at(5))], periods(builder().deleted(5, 0, 0, 7)));
+        assert_eq!(vec![(at(1), at(5))], periods(builder().lost(5, 0, 7)));
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Act {
     pub(super) at: Instant,
     pub(super) resource: usize,
     /// `true` if its lease was valid then.
-    pub(super) by_right: bool,
+    pub(super) is_valid: bool,
 }
 
 /// A message with a fencing token that arrives at the resource.
@@ -159,8 +159,8 @@ impl<'a> Scene<'a> {
                 EventKind::Acted { client, token } if window.holds(event.at) => {
                     let Some(lane) = self.lanes.get_mut(&Place::Client(*client)) else { continue };
                     let resources = claims.get(token).map_or(&[][..], |claim| &claim.resources);
-                    let by_right = valid(*token, event.at);
-                    let act = |resource: &usize| Act { at: event.at, resource: *resource, by_right };
+                    let is_valid = valid(*token, event.at);
+                    let act = |resource: &usize| Act { at: event.at, resource: *resource, is_valid };
                     lane.acts.extend(resources.iter().filter(shown).map(act));
                 }
                 EventKind::LossReported { client, .. } if window.holds(event.at) => {
@@ -209,8 +209,8 @@ impl Span {
     }
 }
 
-/// Returns whether a fault is drawn. Faults of single messages are too frequent, and a drifting clock drifts all the
-/// time.
+/// Returns whether a fault is drawn. Faults of single messages are too frequent, and a clock drift lasts for the whole
+/// run.
 fn is_drawn(fault: FaultKind) -> bool {
     fault.lasts() && !matches!(fault, FaultKind::Drift(_))
 }

@@ -117,7 +117,7 @@ mod tests {
     use ::svg::parser::Event;
 
     use crate::history::TokenNumber;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
     use crate::invariant::{Invariant, Violation};
     use crate::timeline::Timeline;
 
@@ -125,12 +125,12 @@ mod tests {
     ///
     /// One server hangs and is flushed.
     fn picture(title: &str) -> String {
-        let story = Story::default()
+        let builder = HistoryBuilder::default()
             .requested(0, 0)
             .sent(0, 0, 0, 7)
             .carried(10, 0, 0, 7, 900)
             .granted(20, 0, 7, 800);
-        let story = story
+        let builder = builder
             .requested(30, 1)
             .stepped(300, 0)
             .paused(350, 0)
@@ -141,7 +141,7 @@ mod tests {
         let description = "c1 acquires r0 as #8 while c0 holds it as #7".into();
         let violation =
             Violation { invariant: Invariant::Exclusion, broken: None, description, tokens, event: 8 };
-        Timeline::new(&story.history(), &[violation]).title(title).svg()
+        Timeline::new(&builder.history(), &[violation]).title(title).svg()
     }
 
     /// Returns the visible texts, in the order of the file.

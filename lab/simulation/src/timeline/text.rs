@@ -12,7 +12,7 @@ use crate::history::{FaultKind, Place};
 pub const LEGEND: &str = "\
 clients: 0-9 holds that resource, z paused, s suspended, x dead
 servers: x down, h hangs, m out of memory, r read-only, t no lock under a name, ! loses data or its clock is set
-between: / nothing gets through      net: ~ storm      ^ a violation";
+between: / all messages lost         net: ~ storm      ^ a violation";
 
 /// The legend of the details.
 const DETAILS: &str = "\
@@ -74,7 +74,7 @@ fn marks(place: Place, lane: &Lane, ruler: &Ruler, details: bool) -> String {
         ruler.fill(&mut marks, *span, mark(*fault));
     }
     for act in lane.acts.iter().filter(|_| details) {
-        marks[ruler.column(act.at)] = if act.by_right { '*' } else { '!' };
+        marks[ruler.column(act.at)] = if act.is_valid { '*' } else { '!' };
     }
     marks.into_iter().collect()
 }
@@ -114,7 +114,7 @@ fn seconds(at: Instant, exact: bool) -> String {
 }
 
 fn line(text: &mut String, line: &str) {
-    writeln!(text, "{line}").expect("a string takes everything");
+    writeln!(text, "{line}").expect("writing to a string does not fail");
 }
 
 struct Ruler {
@@ -139,7 +139,7 @@ impl Ruler {
 mod tests {
     use super::super::Timeline;
     use crate::history::TokenNumber;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
     use crate::invariant::{Invariant, Violation};
 
     fn lanes(picture: &str, count: usize) -> Vec<&str> {
@@ -148,21 +148,25 @@ mod tests {
 
     #[test]
     fn lanes_bars_and_marks() {
-        let story = Story::default().requested(0, 0).sent(0, 0, 0, 0).granted(100, 0, 0, 450).stepped(300, 0);
-        let story = story.paused(500, 0).resumed(700, 0).calm(1_000);
-        let picture = Timeline::new(&story.history(), &[]).text(10);
+        let builder = HistoryBuilder::default()
+            .requested(0, 0)
+            .sent(0, 0, 0, 0)
+            .granted(100, 0, 0, 450)
+            .stepped(300, 0);
+        let builder = builder.paused(500, 0).resumed(700, 0).calm(1_000);
+        let picture = Timeline::new(&builder.history(), &[]).text(10);
         assert_eq!(vec!["     n0 ...!......", "     c0 .0000zzz.."], lanes(&picture, 2));
     }
 
     #[test]
     fn a_picture_of_a_violation_shows_only_its_tokens() {
-        let story = Story::default().requested(0, 0).requested(0, 1).requested(0, 2);
-        let story = story.sent(1_000, 0, 0, 7).carried(1_000, 0, 0, 7, 1_300).granted(1_000, 0, 7, 1_200);
-        let story = story.sent(1_000, 2, 0, 9).carried(1_500, 2, 1, 9, 1_900).stepped(1_750, 0);
+        let builder = HistoryBuilder::default().requested(0, 0).requested(0, 1).requested(0, 2);
+        let builder = builder.sent(1_000, 0, 0, 7).carried(1_000, 0, 0, 7, 1_300).granted(1_000, 0, 7, 1_200);
+        let builder = builder.sent(1_000, 2, 0, 9).carried(1_500, 2, 1, 9, 1_900).stepped(1_750, 0);
         let (tokens, description) = (vec![TokenNumber(7)], String::new());
         let violation =
             Violation { invariant: Invariant::Exclusion, broken: None, description, tokens, event: 8 };
-        let picture = Timeline::about(&story.history(), &violation).title("seed 5").text(17);
+        let picture = Timeline::about(&builder.history(), &violation).title("seed 5").text(17);
         let expected = vec!["seed 5", "     n0 .0000000........!", "     c0 -00000..........."];
         assert_eq!(expected, lanes(&picture, 3));
         assert!(picture.contains("\n                        ^\n"), "{picture}");

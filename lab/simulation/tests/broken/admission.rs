@@ -21,7 +21,7 @@ enum Flaw {
     OthersStayAdmitted,
 }
 
-/// The case that catches each flaw, and its message.
+/// Each flaw, the case that catches it, and the message of the case.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (StatesNoBound, "an_admission_lasts_while_nothing_is_lost", "states its longest TTL"),
     (ChangesAlways, "an_admission_lasts_while_nothing_is_lost", "lasts while nothing is lost"),

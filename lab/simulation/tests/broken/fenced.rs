@@ -1,4 +1,4 @@
-//! Nodes whose fenced operations are broken on purpose, and which case catches each.
+//! Nodes whose fenced operations are broken on purpose, each with the case that catches it.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -23,15 +23,15 @@ enum Flaw {
     // acquire
     AcquireOnlyCounts,
     AcquireNeverExpires,
-    CountsNothing,
+    RaisesNoCounter,
     CountsByTwo,
     BeginsWithAnyTime,
-    RefusedCounts,
-    RefusedCountsWhatIsFree,
-    RefusedRearms,
-    AgainCounts,
-    AgainRearms,
-    FillsInUncounted,
+    DeniedAcquireCounts,
+    DeniedAcquireCountsFreeResources,
+    DeniedAcquireExtends,
+    RepeatedAcquireCounts,
+    RepeatedAcquireExtends,
+    SetsAbsentWithoutCounting,
     CountsTheFirstOnly,
     CountsEachByItself,
     OneCounterForAll,
@@ -42,8 +42,8 @@ enum Flaw {
     CountersExpire,
     PlainCounts,
     PlainForgets,
-    FencedAreApart,
-    ClientsCountAlone,
+    FencedLocksAreSeparate,
+    ClientsHaveSeparateCounters,
     AnyTypeIsALock,
     // confirm
     ConfirmRaisesNothing,
@@ -52,10 +52,10 @@ enum Flaw {
     ConfirmShortens,
     ConfirmComparesNothing,
     ConfirmCreates,
-    ConfirmRefusedRaises,
+    DeniedConfirmRaises,
     ConfirmIgnoresCounters,
     ConfirmLooksAtOneCounter,
-    SupersededIsRefused,
+    SupersededIsDenied,
     SupersededLengthens,
     SupersededRaises,
     ConfirmTakesAnyToken,
@@ -67,30 +67,34 @@ enum Flaw {
     RefillCounts,
     RefillRearms,
     RefillOverwrites,
-    RefillTakesWhatItCan,
+    RefillSetsOnlyFreeResources,
     RefillIgnoresCounters,
     RefillSupersededSets,
     RefillTakesAnyToken,
     FarRefillSets,
     FarRefillCounts,
     // capabilities
-    FencingIsASecret,
+    FencingIsNotReported,
     FencingIsClaimed,
 }
 
-/// The case that catches each flaw, and its message.
+/// Each flaw, the case that catches it, and the message of the case.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (AcquireOnlyCounts, "a_fenced_acquire_grants_a_free_resource", "sets every resource of the claim"),
     (AcquireNeverExpires, "a_fenced_acquire_grants_a_free_resource", "expires after its ttl"),
-    (CountsNothing, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
+    (RaisesNoCounter, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
     (CountsByTwo, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
     (BeginsWithAnyTime, "a_counter_grows_by_one_or_goes_to_the_time", "in whole steps"),
-    (RefusedCounts, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
-    (RefusedCountsWhatIsFree, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
-    (RefusedRearms, "a_denied_fenced_acquire_changes_nothing", "still held"),
-    (AgainCounts, "a_fenced_acquire_with_the_same_token_counts_once", "changes no counter"),
-    (AgainRearms, "a_fenced_acquire_again_does_not_change_the_time", "as it is"),
-    (FillsInUncounted, "a_fenced_acquire_sets_absent_resources_and_counts", "the next of the greatest"),
+    (DeniedAcquireCounts, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
+    (DeniedAcquireCountsFreeResources, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
+    (DeniedAcquireExtends, "a_denied_fenced_acquire_changes_nothing", "still held"),
+    (RepeatedAcquireCounts, "a_fenced_acquire_with_the_same_token_counts_once", "changes no counter"),
+    (RepeatedAcquireExtends, "a_fenced_acquire_again_does_not_change_the_time", "as it is"),
+    (
+        SetsAbsentWithoutCounting,
+        "a_fenced_acquire_sets_absent_resources_and_counts",
+        "the next of the greatest",
+    ),
     (CountsTheFirstOnly, "several_resources_count_above_the_greatest_counter", "the next of the greatest"),
     (CountsEachByItself, "several_resources_count_above_the_greatest_counter", "the next of the greatest"),
     (OneCounterForAll, "every_resource_has_its_own_counter", "a counter of its own"),
@@ -100,8 +104,8 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (CountersExpire, "a_counter_outlives_its_lock", "kept when its lock expires"),
     (PlainCounts, "plain_locks_do_not_change_counters", "leave the counters alone"),
     (PlainForgets, "plain_locks_do_not_change_counters", "leave the counters alone"),
-    (FencedAreApart, "plain_and_fenced_locks_exclude_each_other", "exclude each other"),
-    (ClientsCountAlone, "two_clients_count_on_one_server", "on the same counters"),
+    (FencedLocksAreSeparate, "plain_and_fenced_locks_exclude_each_other", "exclude each other"),
+    (ClientsHaveSeparateCounters, "two_clients_count_on_one_server", "on the same counters"),
     (AnyTypeIsALock, "a_non_lock_value_is_an_error_for_fenced_operations", "of the kind WrongType"),
     (ConfirmRaisesNothing, "confirm_raises_the_counters", "of all resources fence"),
     (ConfirmRaisesOne, "confirm_raises_the_counters", "of all resources fence"),
@@ -109,10 +113,10 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ConfirmShortens, "confirm_prolongs_and_never_shortens", "never shortens"),
     (ConfirmComparesNothing, "confirm_denies_missing_and_foreign_resources", "does not hold the token"),
     (ConfirmCreates, "confirm_denies_missing_and_foreign_resources", "does not hold the token"),
-    (ConfirmRefusedRaises, "confirm_denies_missing_and_foreign_resources", "no counter either"),
+    (DeniedConfirmRaises, "confirm_denies_missing_and_foreign_resources", "no counter either"),
     (ConfirmIgnoresCounters, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
     (ConfirmLooksAtOneCounter, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
-    (SupersededIsRefused, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
+    (SupersededIsDenied, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
     (SupersededLengthens, "a_superseded_confirm_changes_nothing", "still held"),
     (SupersededRaises, "a_superseded_confirm_changes_nothing", "superseded changes nothing"),
     (ConfirmTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
@@ -127,13 +131,13 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         "refill_denies_a_resource_of_another_holder",
         "is denied where a resource holds another",
     ),
-    (RefillTakesWhatItCan, "refill_denies_a_resource_of_another_holder", "changes nothing"),
+    (RefillSetsOnlyFreeResources, "refill_denies_a_resource_of_another_holder", "changes nothing"),
     (RefillIgnoresCounters, "a_superseded_refill_changes_nothing", "the result is Superseded"),
     (RefillSupersededSets, "a_superseded_refill_changes_nothing", "superseded changes nothing"),
     (RefillTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
     (FarRefillSets, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
     (FarRefillCounts, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
-    (FencingIsASecret, "capabilities_report_support_for_fencing", "says so in its capabilities"),
+    (FencingIsNotReported, "capabilities_report_support_for_fencing", "says so in its capabilities"),
     (FencingIsClaimed, "capabilities_report_support_for_fencing", "says so in its capabilities"),
 ];
 
@@ -177,7 +181,7 @@ type Held = HashMap<Resource, (Token, Instant)>;
 #[derive(Default)]
 struct State {
     plain: Held,
-    /// Of a node that keeps them apart.
+    /// The fenced locks of a node that stores them separately.
     fenced: Held,
     counters: HashMap<String, u64>,
     no_lock: Option<Resource>,
@@ -186,7 +190,7 @@ struct State {
 struct Node {
     flaw: Flaw,
     state: Arc<Mutex<State>>,
-    /// Counters of a client that counts alone.
+    /// The counters of a client that does not share them.
     own: Mutex<HashMap<String, u64>>,
 }
 
@@ -231,7 +235,9 @@ impl Node {
     fn counter(&self, state: &State, resource: &Resource) -> u64 {
         let name = self.counter_name(resource);
         let number = match self.flaw {
-            ClientsCountAlone => self.own.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied(),
+            ClientsHaveSeparateCounters => {
+                self.own.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied()
+            }
             _ => state.counters.get(&name).copied(),
         };
         number.unwrap_or(0)
@@ -241,7 +247,7 @@ impl Node {
         for resource in resources {
             let name = self.counter_name(resource);
             match self.flaw {
-                ClientsCountAlone => {
+                ClientsHaveSeparateCounters => {
                     self.own.lock().unwrap_or_else(PoisonError::into_inner).insert(name, number);
                 }
                 _ => drop(state.counters.insert(name, number)),
@@ -258,9 +264,9 @@ impl Node {
         .unwrap_or(0)
     }
 
-    /// Fenced locks of a node that keeps them apart from plain ones.
-    fn apart(&self, fenced: bool) -> bool {
-        fenced && self.flaw == FencedAreApart
+    /// Returns whether the node stores this lock separately.
+    fn is_separate(&self, fenced: bool) -> bool {
+        fenced && self.flaw == FencedLocksAreSeparate
     }
 
     fn check_type(&self, state: &State, claim: &Claim) -> Result<(), NodeError> {
@@ -272,7 +278,7 @@ impl Node {
     }
 }
 
-/// Which of the resources are absent; `None` where one is another's.
+/// Returns the absent resources; `None` if another client holds one.
 fn absent(held: &Held, claim: &Claim) -> Option<Vec<Resource>> {
     let mut absent = Vec::new();
     for resource in claim.resources() {
@@ -291,7 +297,7 @@ fn set(held: &mut Held, resources: &[Resource], claim: &Claim, ttl: Duration) {
     }
 }
 
-fn no() -> Vote {
+fn denied() -> Vote {
     Vote::Denied(Denial::default())
 }
 
@@ -312,7 +318,7 @@ impl LockNode for Node {
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let mut state = self.state();
-        let Some(absent) = absent(&state.plain, claim) else { return Ok(no()) };
+        let Some(absent) = absent(&state.plain, claim) else { return Ok(denied()) };
         set(&mut state.plain, &absent, claim, ttl.as_duration());
         match self.flaw {
             PlainCounts => {
@@ -327,13 +333,13 @@ impl LockNode for Node {
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let mut state = self.state();
-        let apart = self.flaw == FencedAreApart && !state.fenced.is_empty();
-        let held = state.held(apart);
+        let separate = self.flaw == FencedLocksAreSeparate && !state.fenced.is_empty();
+        let held = state.held(separate);
         if absent(held, claim).is_none_or(|absent| !absent.is_empty()) {
-            return Ok(no());
+            return Ok(denied());
         }
         for resource in claim.resources() {
-            let until = &mut held.get_mut(resource).expect("none is absent").1;
+            let until = &mut held.get_mut(resource).expect("all resources exist").1;
             *until = (*until).max(suspend_aware_now() + ttl.as_duration());
         }
         Ok(Vote::Granted)
@@ -370,17 +376,17 @@ impl LockNode for Node {
         }
         let (resources, mut state) = (claim.resources(), self.state());
         self.check_type(&state, claim)?;
-        let found = absent(state.held(self.apart(true)), claim);
+        let found = absent(state.held(self.is_separate(true)), claim);
         let counter = self.greatest(&state, resources);
         let Some(mut absent) = found else {
             match self.flaw {
-                RefusedCounts => self.count_to(&mut state, resources, counter + 1),
-                RefusedCountsWhatIsFree => {
+                DeniedAcquireCounts => self.count_to(&mut state, resources, counter + 1),
+                DeniedAcquireCountsFreeResources => {
                     let free: Vec<_> =
                         resources.iter().filter(|one| !state.plain.contains_key(one)).cloned().collect();
                     self.count_to(&mut state, &free, counter + 1);
                 }
-                RefusedRearms => {
+                DeniedAcquireExtends => {
                     for resource in resources {
                         if let Some((_, until)) = state.plain.get_mut(resource) {
                             *until = suspend_aware_now() + ttl.as_duration();
@@ -391,15 +397,15 @@ impl LockNode for Node {
             }
             return Ok(FencedVote::Denied(Denial::default()));
         };
-        if self.flaw == AgainRearms && absent.is_empty() {
+        if self.flaw == RepeatedAcquireExtends && absent.is_empty() {
             absent = resources.to_vec();
             set(&mut state.plain, &absent, claim, ttl.as_duration());
             return Ok(FencedVote::Granted(token(counter)));
         }
-        let partly = self.flaw == FillsInUncounted && absent.len() < resources.len();
-        let counts = !partly && (!absent.is_empty() || self.flaw == AgainCounts);
+        let partly = self.flaw == SetsAbsentWithoutCounting && absent.len() < resources.len();
+        let counts = !partly && (!absent.is_empty() || self.flaw == RepeatedAcquireCounts);
         let next = match self.flaw {
-            CountsNothing => counter.max(1),
+            RaisesNoCounter => counter.max(1),
             CountsByTwo if counter > 0 => counter + 2,
             BeginsWithAnyTime if counter == 0 => 1_234_567,
             _ => counter + 1,
@@ -407,7 +413,7 @@ impl LockNode for Node {
         let next = if counts { next } else { counter };
         let ttl = if self.flaw == AcquireNeverExpires { LONG } else { ttl.as_duration() };
         if self.flaw != AcquireOnlyCounts {
-            set(state.held(self.apart(true)), &absent, claim, ttl);
+            set(state.held(self.is_separate(true)), &absent, claim, ttl);
         }
         if counts {
             match self.flaw {
@@ -434,8 +440,8 @@ impl LockNode for Node {
             ConfirmLooksAtOneCounter => self.counter(&state, &resources[0]) > fence.as_u64(),
             _ => counter > fence.as_u64(),
         };
-        let apart = self.apart(true);
-        let held = state.held(apart);
+        let separate = self.is_separate(true);
+        let held = state.held(separate);
         match absent(held, claim) {
             Some(absent) if !absent.is_empty() && self.flaw == ConfirmCreates => {
                 set(held, &absent, claim, ttl.as_duration());
@@ -443,7 +449,7 @@ impl LockNode for Node {
             Some(absent) if absent.is_empty() => {}
             _ if self.flaw == ConfirmComparesNothing => {}
             _ => {
-                if self.flaw == ConfirmRefusedRaises {
+                if self.flaw == DeniedConfirmRaises {
                     self.count_to(&mut state, resources, fence.as_u64());
                 }
                 return Ok(ConfirmVote::Denied(Denial::default()));
@@ -459,7 +465,7 @@ impl LockNode for Node {
         }
         if superseded {
             match self.flaw {
-                SupersededIsRefused => return Ok(ConfirmVote::Denied(Denial::default())),
+                SupersededIsDenied => return Ok(ConfirmVote::Denied(Denial::default())),
                 SupersededLengthens => set(held, resources, claim, ttl.as_duration()),
                 SupersededRaises if resources.len() == 1 => self.count_to(&mut state, resources, counter + 1),
                 _ => {}
@@ -495,14 +501,14 @@ impl LockNode for Node {
         let (resources, mut state) = (claim.resources(), self.state());
         self.check_type(&state, claim)?;
         let counter = self.greatest(&state, resources);
-        let apart = self.apart(true);
-        let held = state.held(apart);
+        let separate = self.is_separate(true);
+        let held = state.held(separate);
         let absent = match absent(held, claim) {
             Some(_) if self.flaw == RefillRearms => resources.to_vec(),
             Some(absent) => absent,
             None if self.flaw == RefillOverwrites => resources.to_vec(),
             None => {
-                if self.flaw == RefillTakesWhatItCan {
+                if self.flaw == RefillSetsOnlyFreeResources {
                     let free: Vec<_> =
                         resources.iter().filter(|one| !held.contains_key(one)).cloned().collect();
                     set(held, &free, claim, ttl.as_duration());
@@ -537,13 +543,13 @@ impl LockNode for Node {
 
     fn capabilities(&self) -> Capabilities {
         match self.flaw {
-            FencingIsASecret => Capabilities::default(),
+            FencingIsNotReported => Capabilities::default(),
             _ => Capabilities::default().with_fencing(),
         }
     }
 }
 
-/// Lets everybody else go first.
+/// Lets all other tasks run first.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {

@@ -1,5 +1,5 @@
-//! The suite can fail: nodes that are broken on purpose are caught, each by the case for the sentence that it breaks,
-//! and no case is without a node that it catches.
+//! The conformance suite can fail. Every node that is broken on purpose is caught by the case for the violated sentence
+//! of the contract. Every case catches such a node.
 
 mod admission;
 mod fenced;
@@ -30,18 +30,18 @@ enum Flaw {
     // acquire
     WritesNothing,
     Overwrites,
-    RefusedRearms,
-    NamesTheAsker,
-    TellsAnHour,
-    RefusesItsOwn,
-    AgainRearms,
-    TakesWhatItCan,
-    FillsNothingIn,
+    DeniedAcquireExtends,
+    NamesTheCaller,
+    ReportsAnHour,
+    DeniesItsToken,
+    RepeatedAcquireExtends,
+    SetsOnlyFreeResources,
+    SetsNoAbsentResource,
     ChecksThenWrites,
     WritesOneByOne,
     // extend
     ExtendsNothing,
-    ExtendsForEver,
+    ExtendsForever,
     ExtendSets,
     ExtendsOneOnly,
     ExtendCreates,
@@ -49,7 +49,7 @@ enum Flaw {
     KeepComparesNothing,
     KeepNeverLengthens,
     KeepNeverShortens,
-    ExtendsWhatItCan,
+    ExtendsOnlyHeldResources,
     ExtendsOneByOne,
     // release
     ReleasesNothing,
@@ -61,25 +61,25 @@ enum Flaw {
     ReleasesOneByOne,
     // inspect
     InspectFindsNothing,
-    InspectNamesNobody,
-    InspectTellsAnHour,
-    InspectFindsTheDead,
-    InspectTakes,
+    InspectHidesTheHolder,
+    InspectReportsAnHour,
+    InspectFindsExpired,
+    InspectAcquires,
     InspectRearms,
     InspectTakesAnyType,
-    InspectIsASecret,
+    InspectIsNotReported,
     InspectIsClaimed,
     // watch
     WatchFindsNothing,
-    WatchTellsAnHour,
-    WatchFindsTheDead,
-    WatchTakes,
+    WatchReportsAnHour,
+    WatchFindsExpired,
+    WatchAcquires,
     WatchRearms,
     WatchMissesItsOwn,
     WatchMissesOthers,
     WatchArmsLate,
     WatchNotifiesOne,
-    WatchIsASecret,
+    WatchIsNotReported,
     WatchIsClaimed,
     // names
     NamesEndAtNul,
@@ -96,18 +96,18 @@ enum Flaw {
     ExpiresEarly,
     ExpiresLate,
     OneExpires,
-    LongIsNothing,
+    LongestTtlIsTruncated,
     // calls
-    AHundredAtMost,
-    ADropTakesAPlace,
+    AtMostAHundredCalls,
+    ADropLeaksAPermit,
     AcquireIsOvertaken,
     ConnectionsChange,
-    ClientsAreAlone,
+    ClientsHaveSeparateLocks,
     ClientsDisagree,
     NoLabel,
 }
 
-/// The case that catches each flaw, and its message.
+/// Each flaw, the case that catches it, and the message of the case.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (WritesNothing, "acquire_grants_a_free_resource", "acquire sets every resource"),
     (
@@ -116,34 +116,42 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         "acquire is denied where a resource holds another token",
     ),
     (
-        RefusedRearms,
+        DeniedAcquireExtends,
         "a_denied_acquire_does_not_change_the_holders_time",
         "an acquire that is denied changes nothing",
     ),
     (
-        NamesTheAsker,
+        NamesTheCaller,
         "a_denial_reports_the_true_holder_and_remaining_time",
         "a denial names the holder's token",
     ),
     (
-        TellsAnHour,
+        ReportsAnHour,
         "a_denial_reports_the_true_holder_and_remaining_time",
         "a denial reports the remaining time",
     ),
-    (RefusesItsOwn, "acquire_again_with_the_same_token_is_granted", "this very token already"),
+    (DeniesItsToken, "acquire_again_with_the_same_token_is_granted", "this very token already"),
     (
-        AgainRearms,
+        RepeatedAcquireExtends,
         "acquire_again_does_not_change_the_time",
         "leaves a resource that holds the token already as it is",
     ),
-    (TakesWhatItCan, "acquire_sets_all_resources_or_none", "an acquire that is denied changes nothing"),
     (
-        TakesWhatItCan,
+        SetsOnlyFreeResources,
+        "acquire_sets_all_resources_or_none",
+        "an acquire that is denied changes nothing",
+    ),
+    (
+        SetsOnlyFreeResources,
         "acquire_of_own_and_foreign_resources_changes_nothing",
         "an acquire that is denied changes nothing",
     ),
-    (FillsNothingIn, "acquire_sets_absent_resources", "acquire sets every resource"),
-    (AgainRearms, "acquire_sets_absent_resources", "leaves a resource that holds the token already as it is"),
+    (SetsNoAbsentResource, "acquire_sets_absent_resources", "acquire sets every resource"),
+    (
+        RepeatedAcquireExtends,
+        "acquire_sets_absent_resources",
+        "leaves a resource that holds the token already as it is",
+    ),
     (ChecksThenWrites, "one_of_many_at_once_is_granted", "acquire is atomic on its node"),
     (WritesOneByOne, "a_dropped_acquire_is_atomic", "as a whole or not at all"),
     (
@@ -151,7 +159,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         "extend_prolongs_the_time_to_live",
         "makes the time to live of every resource at least ttl",
     ),
-    (ExtendsForEver, "an_extended_resource_expires", "makes the time to live"),
+    (ExtendsForever, "an_extended_resource_expires", "makes the time to live"),
     (ExtendSets, "extend_never_shortens_the_time_to_live", "never shortens"),
     (ExtendSets, "extend_handles_each_resource_separately", "a time to live"),
     (ExtendsOneOnly, "extend_handles_each_resource_separately", "of every resource at least ttl"),
@@ -162,7 +170,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         "extend_denies_a_resource_of_another_holder",
         "unless every resource still holds the token",
     ),
-    (ExtendsWhatItCan, "extend_requires_every_resource", "an extend that is denied changes nothing"),
+    (ExtendsOnlyHeldResources, "extend_requires_every_resource", "an extend that is denied changes nothing"),
     (ExtendsOneByOne, "a_dropped_extend_is_atomic", "as a whole or not at all"),
     (ReleasesNothing, "release_frees_resources", "release deletes each resource"),
     (
@@ -185,24 +193,28 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         "inspect_returns_the_holder_and_the_remaining_time",
         "the token under the resource",
     ),
-    (InspectNamesNobody, "inspect_returns_the_holder_and_the_remaining_time", "the token under the resource"),
-    (InspectTellsAnHour, "inspect_returns_the_holder_and_the_remaining_time", "the remaining time"),
-    (InspectFindsTheDead, "inspect_of_a_free_resource_returns_nothing", "None where the resource is free"),
-    (InspectTakes, "inspect_changes_nothing", "inspect changes nothing"),
+    (
+        InspectHidesTheHolder,
+        "inspect_returns_the_holder_and_the_remaining_time",
+        "the token under the resource",
+    ),
+    (InspectReportsAnHour, "inspect_returns_the_holder_and_the_remaining_time", "the remaining time"),
+    (InspectFindsExpired, "inspect_of_a_free_resource_returns_nothing", "None where the resource is free"),
+    (InspectAcquires, "inspect_changes_nothing", "inspect changes nothing"),
     (InspectRearms, "inspect_changes_nothing", "inspect changes nothing"),
     (InspectTakesAnyType, "inspect_of_a_non_lock_value_is_an_error", "of a key of another type is an error"),
-    (InspectIsASecret, "capabilities_report_support_for_inspect", "says so in its capabilities"),
+    (InspectIsNotReported, "capabilities_report_support_for_inspect", "says so in its capabilities"),
     (InspectIsClaimed, "capabilities_report_support_for_inspect", "says so in its capabilities"),
     (WatchFindsNothing, "watch_reports_the_state_of_a_resource", "that a resource is taken"),
-    (WatchTellsAnHour, "watch_reports_the_state_of_a_resource", "the remaining time"),
-    (WatchFindsTheDead, "watch_of_an_expired_resource_reports_it_as_free", "that a resource is free"),
-    (WatchTakes, "watch_changes_nothing", "watch changes nothing"),
+    (WatchReportsAnHour, "watch_reports_the_state_of_a_resource", "the remaining time"),
+    (WatchFindsExpired, "watch_of_an_expired_resource_reports_it_as_free", "that a resource is free"),
+    (WatchAcquires, "watch_changes_nothing", "watch changes nothing"),
     (WatchRearms, "watch_changes_nothing", "watch changes nothing"),
     (WatchMissesItsOwn, "a_release_over_the_same_client_completes_a_watch", "the client that watches"),
     (WatchMissesOthers, "a_release_by_another_client_completes_a_watch", "another client"),
     (WatchArmsLate, "no_release_is_missed_while_a_watch_begins", "while the watch began"),
     (WatchNotifiesOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
-    (WatchIsASecret, "capabilities_report_support_for_watch", "says so in its capabilities"),
+    (WatchIsNotReported, "capabilities_report_support_for_watch", "says so in its capabilities"),
     (WatchIsClaimed, "capabilities_report_support_for_watch", "says so in its capabilities"),
     (NamesEndAtNul, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreText, "resource_names_are_binary_safe", "resources are binary-safe"),
@@ -222,12 +234,12 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ExpiresLate, "a_resource_expires_after_its_ttl", "still held"),
     (OneExpires, "every_resource_of_a_claim_expires", "a resource expires after its ttl"),
     (NeverExpires, "an_expired_resource_is_free_for_others", "a resource expires after its ttl"),
-    (LongIsNothing, "the_longest_ttl_is_not_truncated", "the longest TTL is valid"),
-    (AHundredAtMost, "many_claims_at_once_get_replies", "failed on a healthy server"),
-    (ADropTakesAPlace, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
+    (LongestTtlIsTruncated, "the_longest_ttl_is_not_truncated", "the longest TTL is valid"),
+    (AtMostAHundredCalls, "many_claims_at_once_get_replies", "failed on a healthy server"),
+    (ADropLeaksAPermit, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
     (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order they were sent"),
     (ConnectionsChange, "a_connection_keeps_its_identity", "it stays equal"),
-    (ClientsAreAlone, "two_clients_exclude_each_other", "clients of one server see the same locks"),
+    (ClientsHaveSeparateLocks, "two_clients_exclude_each_other", "clients of one server see the same locks"),
     (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
     (NoLabel, "the_label_is_readable_and_stable", "a human-readable label"),
     (ExtendsNothing, "renew_prolongs_the_time_to_live", "at least ttl"),
@@ -244,17 +256,17 @@ fn every_flaw_is_caught_by_the_case_for_it() {
 }
 
 #[test]
-fn every_case_catches_something() {
+fn every_case_catches_a_flaw() {
     for case in conformance::cases() {
         let others = [fenced::catches, admission::catches, shared::catches];
         let catches =
             CAUGHT.iter().any(|(_, by, _)| *by == case) || others.iter().any(|catches| catches(case));
-        assert!(catches, "nothing shows that {case} can fail");
+        assert!(catches, "no flaw shows that {case} can fail");
     }
 }
 
 #[test]
-fn without_a_flaw_nothing_is_caught() {
+fn a_node_without_a_flaw_passes_all_cases() {
     assert_none_caught(conformance::cases(), || server(Sound));
 }
 
@@ -263,9 +275,9 @@ fn assert_all_caught<F: Copy + Debug + Sync, B: Backend>(caught: &[(F, &str, &st
     thread::scope(|scope| {
         for (flaw, case, sentence) in caught {
             scope.spawn(move || {
-                let said =
+                let message =
                     failure(&server(*flaw), case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
-                assert!(said.contains(sentence), "{case} on {flaw:?} says: {said}");
+                assert!(message.contains(sentence), "{case} on {flaw:?}: {message}");
             });
         }
     });
@@ -284,8 +296,8 @@ fn assert_none_caught<B: Backend>(cases: impl Iterator<Item = &'static str>, ser
 fn failure(broken: &impl Backend, case: &str) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| conformance::run(broken, case))).err()?;
     let formatted = panic.downcast_ref::<String>().map(String::as_str);
-    let said = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
-    Some(said.expect("a panic says something").to_owned())
+    let message = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
+    Some(message.expect("the panic has a message").to_owned())
 }
 
 fn server(flaw: Flaw) -> Server {
@@ -302,7 +314,7 @@ impl Backend for Server {
     async fn node(&self) -> Arc<dyn LockNode> {
         static CLIENTS: AtomicU64 = AtomicU64::new(0);
         let client = CLIENTS.fetch_add(1, Ordering::Relaxed);
-        let held = if self.flaw == ClientsAreAlone { Arc::default() } else { self.held.clone() };
+        let held = if self.flaw == ClientsHaveSeparateLocks { Arc::default() } else { self.held.clone() };
         let (busy, connection) = (AtomicUsize::new(0), AtomicU64::new(0));
         let watchers = Arc::clone(&self.watchers);
         Arc::new(Node { flaw: self.flaw, held, watchers, client, busy, connection })

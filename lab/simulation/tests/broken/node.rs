@@ -1,4 +1,4 @@
-//! A node that keeps the contract, but for one flaw.
+//! A node that fulfills the contract except for one flaw.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ use super::watchers::Watchers;
 
 pub(crate) type Held = HashMap<Vec<u8>, (Vec<u8>, Instant)>;
 
-/// A value that is no token.
+/// A value that is not a token.
 pub(crate) const NO_LOCK: &[u8] = b"[1, 2, 3]";
 
 pub(crate) struct Node {
@@ -45,11 +45,11 @@ impl LockNode for Node {
         if self.flaw == AcquireIsOvertaken {
             yield_now().await;
         }
-        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let taken = {
             let held = self.living();
             let is_taken = |key: &&Vec<u8>| {
-                held.get(*key).is_some_and(|(token, _)| *token != ours || self.flaw == RefusesItsOwn)
+                held.get(*key).is_some_and(|(token, _)| *token != token_bytes || self.flaw == DeniesItsToken)
             };
             keys.iter().find(is_taken).map(|key| (key.clone(), held[key].clone()))
         };
@@ -58,43 +58,44 @@ impl LockNode for Node {
         }
         if let Some((key, (holder, deadline))) = taken {
             if holder == NO_LOCK && self.flaw != AnyTypeIsALock {
-                return Err(NodeError::wrong_type(&Resource::new(key).expect("it was one")));
+                return Err(NodeError::wrong_type(&Resource::new(key).expect("the name is valid")));
             }
             match self.flaw {
                 Overwrites => {}
-                RefusedRearms => {
+                DeniedAcquireExtends => {
                     self.living().insert(key, (holder, suspend_aware_now() + ttl.as_duration()));
-                    return Ok(no());
+                    return Ok(denied());
                 }
-                TakesWhatItCan => {
+                SetsOnlyFreeResources => {
                     for key in keys {
                         self.living()
                             .entry(key)
-                            .or_insert((ours.clone(), suspend_aware_now() + ttl.as_duration()));
+                            .or_insert((token_bytes.clone(), suspend_aware_now() + ttl.as_duration()));
                     }
-                    return Ok(no());
+                    return Ok(denied());
                 }
-                NamesTheAsker => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
+                NamesTheCaller => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
                 _ => {
                     let left = deadline.saturating_duration_since(suspend_aware_now());
-                    let told = if self.flaw == TellsAnHour { Duration::from_secs(3600) } else { left };
-                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(told);
+                    let reported = if self.flaw == ReportsAnHour { Duration::from_secs(3600) } else { left };
+                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(reported);
                     let tokens_differ =
                         matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
-                    return Ok(if tokens_differ { no() } else { Vote::Denied(truth) });
+                    return Ok(if tokens_differ { denied() } else { Vote::Denied(truth) });
                 }
             }
         }
         if self.flaw == WritesNothing
-            || self.flaw == FillsNothingIn && keys.iter().any(|key| self.living().contains_key(key))
+            || self.flaw == SetsNoAbsentResource && keys.iter().any(|key| self.living().contains_key(key))
         {
             return Ok(Vote::Granted);
         }
         let deadline = suspend_aware_now() + self.time(ttl);
         for (position, key) in keys.into_iter().enumerate() {
             let never = self.flaw == OneExpires && position > 0;
-            let fresh = (ours.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
-            if matches!(self.flaw, Overwrites | AgainRearms) {
+            let fresh =
+                (token_bytes.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
+            if matches!(self.flaw, Overwrites | RepeatedAcquireExtends) {
                 self.living().insert(key, fresh);
             } else {
                 self.living().entry(key).or_insert(fresh);
@@ -108,23 +109,23 @@ impl LockNode for Node {
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         self.enter().await?;
-        let (keys, ours) = (self.keys(claim), self.token(claim));
-        let is_ours = |key: &Vec<u8>| match self.living().get(key) {
-            Some((token, _)) => *token == ours || self.flaw == ExtendComparesNothing,
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
+        let has_token = |key: &Vec<u8>| match self.living().get(key) {
+            Some((token, _)) => *token == token_bytes || self.flaw == ExtendComparesNothing,
             None => self.flaw == ExtendCreates,
         };
-        let all = keys.iter().all(is_ours);
-        if !all && self.flaw != ExtendsWhatItCan {
-            return Ok(no());
+        let all = keys.iter().all(has_token);
+        if !all && self.flaw != ExtendsOnlyHeldResources {
+            return Ok(denied());
         }
         let at_least = suspend_aware_now() + self.time(ttl);
-        for key in keys.iter().filter(|key| is_ours(key)) {
+        for key in keys.iter().filter(|key| has_token(key)) {
             {
                 let mut held = self.living();
-                let (_, deadline) = held.entry(key.clone()).or_insert((ours.clone(), at_least));
+                let (_, deadline) = held.entry(key.clone()).or_insert((token_bytes.clone(), at_least));
                 match self.flaw {
                     ExtendsNothing => {}
-                    ExtendsForEver => *deadline = *deadline + Duration::from_secs(3600),
+                    ExtendsForever => *deadline = *deadline + Duration::from_secs(3600),
                     ExtendSets => *deadline = at_least,
                     _ => *deadline = at_least.max(*deadline),
                 }
@@ -135,59 +136,59 @@ impl LockNode for Node {
                 _ => {}
             }
         }
-        Ok(if all { Vote::Granted } else { no() })
+        Ok(if all { Vote::Granted } else { denied() })
     }
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.enter().await?;
-        let (keys, ours) = (self.keys(claim), self.token(claim));
-        let is_ours = |key: &Vec<u8>| match self.living().get(key) {
-            Some((token, _)) => *token == ours || self.flaw == ReleaseComparesNothing,
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
+        let has_token = |key: &Vec<u8>| match self.living().get(key) {
+            Some((token, _)) => *token == token_bytes || self.flaw == ReleaseComparesNothing,
             None => false,
         };
-        let mut mine: Vec<_> = keys.iter().filter(|key| is_ours(key)).cloned().collect();
+        let mut own_keys: Vec<_> = keys.iter().filter(|key| has_token(key)).cloned().collect();
         match self.flaw {
-            ReleasesNothing => return Ok(!mine.is_empty()),
-            ReleaseAlwaysGrants => mine.push(b"nothing".to_vec()),
-            ReleasesAllOrNone if mine.len() < keys.len() => return Ok(false),
+            ReleasesNothing => return Ok(!own_keys.is_empty()),
+            ReleaseAlwaysGrants => own_keys.push(b"nothing".to_vec()),
+            ReleasesAllOrNone if own_keys.len() < keys.len() => return Ok(false),
             ReleaseReadsPatterns if keys.contains(&b"*".to_vec()) => self.living().clear(),
-            ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != ours),
+            ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != token_bytes),
             _ => {}
         }
-        for key in &mine {
+        for key in &own_keys {
             self.living().remove(key);
             if self.flaw == ReleasesOneByOne {
                 yield_now().await;
             }
         }
         self.watchers.notify(self.client, self.flaw);
-        Ok(!mine.is_empty())
+        Ok(!own_keys.is_empty())
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.enter().await?;
-        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
-        let key = self.keys(&nobody).remove(0);
+        let other = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("other"));
+        let key = self.keys(&other).remove(0);
         let found = self.living().get(&key).cloned();
         match self.flaw {
             InspectIsClaimed => return Err(NodeError::unsupported("inspect")),
             InspectFindsNothing => return Ok(None),
-            InspectTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            InspectAcquires if found.is_none() => drop(self.acquire(&other, Ttl::MAX).await),
             InspectRearms if found.is_some() => {
                 let later = suspend_aware_now() + Duration::from_secs(3600);
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
-            InspectFindsTheDead if found.is_none() => return Ok(Some(LockEntry::of(nobody.token().clone()))),
+            InspectFindsExpired if found.is_none() => return Ok(Some(LockEntry::of(other.token().clone()))),
             _ => {}
         }
         let Some((token, deadline)) = found else { return Ok(None) };
         if token == NO_LOCK && self.flaw != InspectTakesAnyType {
             return Err(NodeError::wrong_type(resource));
         }
-        let token = if self.flaw == InspectNamesNobody { b"".to_vec() } else { token };
+        let token = if self.flaw == InspectHidesTheHolder { b"".to_vec() } else { token };
         let left = deadline.saturating_duration_since(suspend_aware_now());
-        let told = if self.flaw == InspectTellsAnHour { Duration::from_secs(3600) } else { left };
-        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(told)))
+        let reported = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
+        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(reported)))
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
@@ -195,14 +196,14 @@ impl LockNode for Node {
         if self.flaw == WatchIsClaimed {
             return Err(NodeError::unsupported("watch"));
         }
-        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
-        let key = self.keys(&nobody).remove(0);
+        let other = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("other"));
+        let key = self.keys(&other).remove(0);
         let joined = (self.flaw != WatchArmsLate).then(|| self.watchers.join(self.client));
         let found = self.living().get(&key).map(|(_, deadline)| *deadline);
         let later = suspend_aware_now() + Duration::from_secs(3600);
         match self.flaw {
             WatchArmsLate => yield_now().await,
-            WatchTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            WatchAcquires if found.is_none() => drop(self.acquire(&other, Ttl::MAX).await),
             WatchRearms if found.is_some() => {
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
@@ -211,22 +212,22 @@ impl LockNode for Node {
         let joined = joined.unwrap_or_else(|| self.watchers.join(self.client));
         let left = |deadline: Instant| deadline.saturating_duration_since(suspend_aware_now());
         let availability = match found {
-            None if self.flaw == WatchFindsTheDead => Availability::Taken(None),
-            Some(_) if self.flaw == WatchTellsAnHour => Availability::Taken(Some(left(later))),
+            None if self.flaw == WatchFindsExpired => Availability::Taken(None),
+            Some(_) if self.flaw == WatchReportsAnHour => Availability::Taken(Some(left(later))),
             Some(deadline) if self.flaw != WatchFindsNothing => Availability::Taken(Some(left(deadline))),
             _ => Availability::Free,
         };
         Ok(Watch::new(availability, async {
-            let _told_or_gone = joined.await;
+            let _completed = joined.await;
         }))
     }
 
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let mut held = self.living();
-        let is_held = |key: &Vec<u8>| held.get(key).is_some_and(|(token, _)| *token == ours);
+        let is_held = |key: &Vec<u8>| held.get(key).is_some_and(|(token, _)| *token == token_bytes);
         if self.flaw != KeepComparesNothing && !keys.iter().all(is_held) {
-            return Ok(no());
+            return Ok(denied());
         }
         let until = suspend_aware_now() + ttl.as_duration();
         for key in keys {
@@ -243,8 +244,8 @@ impl LockNode for Node {
     fn capabilities(&self) -> Capabilities {
         let none = Capabilities::default();
         match self.flaw {
-            InspectIsASecret => none.with_watch().with_keep(),
-            WatchIsASecret => none.with_inspect().with_keep(),
+            InspectIsNotReported => none.with_watch().with_keep(),
+            WatchIsNotReported => none.with_inspect().with_keep(),
             _ => none.with_inspect().with_watch().with_keep(),
         }
     }
@@ -261,32 +262,31 @@ impl LockNode for Node {
 }
 
 impl Node {
-    /// Where requests wait for a place, if the flaw is about places.
     /// Acquires in one step, as the contract requires.
     fn acquire_at_once(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let mut held = self.living();
         for key in &keys {
-            let Some((holder, deadline)) = held.get(key).filter(|(token, _)| *token != ours) else {
+            let Some((holder, deadline)) = held.get(key).filter(|(token, _)| *token != token_bytes) else {
                 continue;
             };
             if holder == NO_LOCK {
-                return Err(NodeError::wrong_type(&Resource::new(key).expect("it was one")));
+                return Err(NodeError::wrong_type(&Resource::new(key).expect("the name is valid")));
             }
             let left = deadline.saturating_duration_since(suspend_aware_now());
             return Ok(Vote::Denied(Denial::by(Token::from_bytes(holder)).expiring_in(left)));
         }
         let deadline = suspend_aware_now() + self.time(ttl);
         for key in keys {
-            held.entry(key).or_insert_with(|| (ours.clone(), deadline));
+            held.entry(key).or_insert_with(|| (token_bytes.clone(), deadline));
         }
         Ok(Vote::Granted)
     }
 
     async fn enter(&self) -> Result<(), NodeError> {
-        if matches!(self.flaw, AHundredAtMost | ADropTakesAPlace) {
+        if matches!(self.flaw, AtMostAHundredCalls | ADropLeaksAPermit) {
             if self.busy.fetch_add(1, Ordering::Relaxed) >= 100 {
-                return Err(NodeError::unavailable("no place is free"));
+                return Err(NodeError::unavailable("too many calls"));
             }
             yield_now().await;
             self.busy.fetch_sub(1, Ordering::Relaxed);
@@ -331,7 +331,7 @@ impl Node {
             NeverExpires => Duration::from_secs(1_000_000),
             ExpiresEarly => ttl / 2,
             ExpiresLate => ttl * 1000,
-            LongIsNothing if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
+            LongestTtlIsTruncated if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
             _ => ttl,
         }
     }
@@ -341,7 +341,7 @@ pub(crate) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn no() -> Vote {
+fn denied() -> Vote {
     Vote::Denied(Denial::default())
 }
 
@@ -353,7 +353,7 @@ fn as_text(bytes: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(bytes).into_owned().into_bytes()
 }
 
-/// Lets everybody else go first.
+/// Lets all other tasks run first.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {

@@ -18,7 +18,7 @@ enum Flaw {
     OneReaderOnly,
     JoinsALock,
     IgnoresTheGate,
-    AddsWhereItCan,
+    AddsOnlyWherePossible,
     LivesForever,
     ReplacesReaders,
     ExtendsNothing,
@@ -29,16 +29,16 @@ enum Flaw {
     ReadersAreTaken,
     NeverNotifies,
     AnyTypeIsRead,
-    IsASecret,
+    IsNotReported,
 }
 
-/// The case that catches each flaw, and its message.
+/// Each flaw, the case that catches it, and the message of the case.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (OneReaderOnly, "many_readers_share_a_resource", "is granted if each resource is absent or has readers"),
     (JoinsALock, "readers_and_locks_exclude_each_other", "readers and locks exclude each other"),
     (IgnoresTheGate, "a_reader_is_denied_while_the_gate_is_locked", "denied if the gate is locked"),
     (
-        AddsWhereItCan,
+        AddsOnlyWherePossible,
         "a_shared_acquire_adds_the_reader_to_all_resources_or_none",
         "a denied acquire_shared changes nothing",
     ),
@@ -52,7 +52,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ReadersAreTaken, "a_shared_watch_reports_readers_as_free", "watch_shared reports readers as free"),
     (NeverNotifies, "a_release_of_a_lock_completes_a_shared_watch", "completes the watch of a reader"),
     (AnyTypeIsRead, "a_non_lock_value_is_an_error_for_readers", "a key of another type is an error"),
-    (IsASecret, "capabilities_report_support_for_readers", "says so in its capabilities"),
+    (IsNotReported, "capabilities_report_support_for_readers", "says so in its capabilities"),
 ];
 
 /// Returns whether a case catches a flaw.
@@ -156,10 +156,10 @@ impl LockNode for Node {
                 Ok(Vote::Granted)
             }
             AnyTypeIsRead => Ok(self.memory.acquire_shared(claim, gate, ttl).await.unwrap_or(Vote::Granted)),
-            AddsWhereItCan => {
+            AddsOnlyWherePossible => {
                 let mut vote = Vote::Granted;
                 for resource in claim.resources() {
-                    let one = resource.into_resources().expect("it was one");
+                    let one = resource.into_resources().expect("the name is valid");
                     let one = Claim::new(one, claim.token().clone());
                     match self.memory.acquire_shared(&one, gate, ttl).await? {
                         Vote::Granted => {}
@@ -196,6 +196,6 @@ impl LockNode for Node {
 
     fn capabilities(&self) -> Capabilities {
         let capabilities = Capabilities::default().with_inspect().with_watch();
-        if self.flaw == IsASecret { capabilities } else { capabilities.with_shared() }
+        if self.flaw == IsNotReported { capabilities } else { capabilities.with_shared() }
     }
 }

@@ -5,24 +5,24 @@ use std::time::Duration;
 use redlock_redis_rs::runtime::Instant;
 use redlock_redis_rs::{Error, ErrorKind, Inspection, KeepAlive, Redlock};
 
-use crate::request::{self, Acquired, Options, Refusal, RefusalKind, Target};
+use crate::request::{self, Acquired, NotAcquired, NotAcquiredKind, Options, Target};
 use crate::run::wire::{Task, Wait};
 
 /// The delay between two requests while too few servers reply.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Acquires the lock. Returns it, and how long that took.
+/// Acquires the lock. Returns the lock and the time that this took.
 ///
-/// The first attempt does not wait. It finds out who is in the way, for `say` and for a run that is nested in a run under
-/// the same lock and would wait for itself.
+/// The first attempt does not wait. It determines the holder, for `say` and for the check of nested runs. A run that is
+/// nested in a run under the same lock would wait for itself.
 pub(super) async fn acquire(
     redlock: &Redlock,
     task: &Task,
     say: impl Fn(String),
-) -> Result<(Acquired, Duration), Refusal> {
+) -> Result<(Acquired, Duration), NotAcquired> {
     let start = redlock.now();
     let target = Target::new(redlock, &task.resources, task.kind);
-    let target = target.map_err(|error| request::refusal(&error))?;
+    let target = target.map_err(|error| request::not_acquired(&error))?;
     let until = match task.wait {
         Wait::No => Some(start),
         Wait::For(limit) => Some(start + limit),
@@ -37,30 +37,30 @@ pub(super) async fn acquire(
             keep_alive: Some(KeepAlive::new()),
         };
         let limit = if is_first { Some(start) } else { until };
-        let refusal = match target.acquire(&options, limit).await {
+        let not_acquired = match target.acquire(&options, limit).await {
             Ok(acquired) => return Ok((acquired, redlock.now().saturating_duration_since(start))),
             Err(error) => {
                 if let Some(lock) = nested(&target, &error, task).await {
                     let message = format!("this run is nested in the run that holds the lock ({lock})");
-                    return Err(Refusal { kind: RefusalKind::Nested, message });
+                    return Err(NotAcquired { kind: NotAcquiredKind::Nested, message });
                 }
-                // Of all requests: one alone says little about the wait.
-                request::refusal(&error.after(redlock.now().saturating_duration_since(start)))
+                // The error has the time of all requests, because a single request is only a part of the wait.
+                request::not_acquired(&error.after(redlock.now().saturating_duration_since(start)))
             }
         };
         let is_over = until.is_some_and(|until| redlock.now() >= until);
-        let waits = match refusal.kind {
-            RefusalKind::Conflict => is_first && !is_over,
-            RefusalKind::Unavailable => !is_over && (task.wait_for_servers || is_first),
+        let waits = match not_acquired.kind {
+            NotAcquiredKind::Conflict => is_first && !is_over,
+            NotAcquiredKind::Unavailable => !is_over && (task.wait_for_servers || is_first),
             _ => false,
         };
         if !waits {
-            return Err(refusal);
+            return Err(not_acquired);
         }
-        if is_first && (task.wait_for_servers || refusal.kind == RefusalKind::Conflict) {
-            say(format!("waiting: {}", refusal.message));
+        if is_first && (task.wait_for_servers || not_acquired.kind == NotAcquiredKind::Conflict) {
+            say(format!("waiting: {}", not_acquired.message));
         }
-        if refusal.kind == RefusalKind::Unavailable && !is_first {
+        if not_acquired.kind == NotAcquiredKind::Unavailable && !is_first {
             tokio::time::sleep(delay(redlock.now(), until)).await;
         }
         is_first = false;
@@ -75,7 +75,7 @@ async fn nested(target: &Target<'_>, error: &Error, task: &Task) -> Option<Strin
     match target {
         Target::Slot(slots) if is_denied && !task.ancestors.is_empty() => {
             let slots = slots.inspect().await.ok()?;
-            // Any other holder may release its slot.
+            // Other holders may release their slots.
             slots.iter().map(of_slot).collect::<Option<Vec<_>>>()?.pop()
         }
         Target::Slot(_) => None,

@@ -12,19 +12,19 @@ use tokio::net::UnixStream;
 
 use crate::run::wire::{self, FromKeeper, Lines, ToKeeper};
 
-/// The size of unsent messages from which on logs are dropped.
+/// The size of unsent messages in bytes above which logs are dropped.
 const FULL: usize = 64 * 1024;
 
 /// The connection to the supervisor.
 pub(super) struct Line {
     stream: Arc<UnixStream>,
     received: Lines,
-    mouth: Mouth,
+    writer: LineWriter,
 }
 
 /// The writing half. Clones share it.
 #[derive(Clone)]
-pub(super) struct Mouth {
+pub(super) struct LineWriter {
     stream: Arc<UnixStream>,
     unsent: Arc<Mutex<VecDeque<u8>>>,
 }
@@ -34,12 +34,12 @@ impl Line {
         let socket = StdStream::from(socket);
         socket.set_nonblocking(true)?;
         let stream = Arc::new(UnixStream::from_std(socket)?);
-        let mouth = Mouth { stream: Arc::clone(&stream), unsent: Arc::default() };
-        Ok(Self { stream, received: Lines::default(), mouth })
+        let writer = LineWriter { stream: Arc::clone(&stream), unsent: Arc::default() };
+        Ok(Self { stream, received: Lines::default(), writer })
     }
 
-    pub(super) fn mouth(&self) -> Mouth {
-        self.mouth.clone()
+    pub(super) fn writer(&self) -> LineWriter {
+        self.writer.clone()
     }
 
     /// Returns the next message; `None` when the supervisor has ended.
@@ -63,18 +63,18 @@ impl Line {
         }
     }
 
-    pub(super) fn say(&mut self, message: &FromKeeper) {
-        self.mouth.say(message);
+    pub(super) fn send(&mut self, message: &FromKeeper) {
+        self.writer.send(message);
     }
 
     pub(super) fn flush(&mut self) {
-        self.mouth.flush();
+        self.writer.flush();
     }
 }
 
-impl Mouth {
+impl LineWriter {
     /// Sends a message, now or at the next flush.
-    pub(super) fn say(&self, message: &FromKeeper) {
+    pub(super) fn send(&self, message: &FromKeeper) {
         let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(message, FromKeeper::Log(_)) || unsent.len() < FULL {
             unsent.extend(wire::line(message));

@@ -10,7 +10,7 @@ use crate::run::timing::Times;
 use crate::run::verdict::{Ended, Verdict};
 use crate::run::wire::{FromKeeper, Held, ToKeeper};
 
-/// The options that matter here.
+/// The options that the decisions depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) times: Times,
@@ -18,13 +18,13 @@ pub(crate) struct Settings {
     pub(crate) own_group: bool,
     /// `true` if this process leads its session: the system reports a closed terminal to it alone.
     pub(crate) leads_session: bool,
-    /// The first signal when the command is to be stopped.
+    /// The first signal that stops the command.
     pub(crate) signal: Signal,
     pub(crate) stolen_grace: Duration,
     pub(crate) max_runtime: Option<Duration>,
     pub(crate) kill_after: Option<Duration>,
     pub(crate) leftover: Leftover,
-    /// `true` if a person watches stderr and wants to know why nothing happens.
+    /// `true` if stderr is a terminal, so that waiting must be explained.
     pub(crate) shows_waits: bool,
     pub(crate) keep: Option<Keep>,
 }
@@ -40,7 +40,7 @@ pub(crate) enum Leftover {
     Leave,
 }
 
-/// Something that happened.
+/// An event of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Keeper(FromKeeper),
@@ -53,28 +53,28 @@ pub(crate) enum Event {
     Ended(Ended),
     /// The command was stopped, for example with Ctrl-Z.
     Stopped,
-    /// This many processes of the command are left, apart from itself.
+    /// The number of processes of the command that are left, without the command itself.
     Left(usize),
 }
 
-/// Something to do.
+/// An action of the supervisor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Spawn(Held),
-    /// Passes a signal on: to the group if it is the command's own, otherwise to the command.
+    /// Forwards a signal to the command's group, or only to the command if it has no separate group.
     Forward(Signal),
     /// Signals the command and all its descendants.
     SignalTree(Signal),
-    Tell(ToKeeper),
+    Send(ToKeeper),
     StopSelf,
-    /// Shown unless `-q`.
+    /// Prints a line unless `-q` is set.
     Warn(String),
-    /// Shown with `-v`.
+    /// Prints a line with `-v`.
     Note(String),
     Exit(Verdict),
 }
 
-/// When things happened, on the boot clock.
+/// The record of a run, with times on the boot clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) held: Option<Held>,
@@ -113,7 +113,7 @@ impl Output {
     }
 }
 
-/// Returns whether a signal asks a program to end.
+/// Returns whether a signal requests the end of a program.
 pub(super) fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT)
 }

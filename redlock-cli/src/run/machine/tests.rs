@@ -59,7 +59,7 @@ impl Test {
         Self { machine: Machine::new(settings), deadline: at(0) }
     }
 
-    /// A machine whose command runs since 0.
+    /// A machine whose command was started at 0.
     fn running(settings: Settings) -> Self {
         let mut test = Self::new(settings);
         test.renew(0, DEADLINE);
@@ -94,8 +94,8 @@ impl Test {
     /// The command ends and leaves nothing; returns the verdict.
     fn end(&mut self, now: u64, ended: Ended) -> Verdict {
         assert_eq!(Vec::<Action>::new(), self.on(now, Event::Ended(ended)));
-        let told = self.on(now, Event::Left(0));
-        assert!(matches!(*told, [Action::Tell(ToKeeper::Ended { .. })]), "{told:?}");
+        let actions = self.on(now, Event::Left(0));
+        assert!(matches!(*actions, [Action::Send(ToKeeper::Ended { .. })]), "{actions:?}");
         exit(&self.on(now, released()))
     }
 }
@@ -130,7 +130,7 @@ fn the_signals_come_at_their_times() {
     assert_eq!(stop(), test.tick(TERM_AT));
     assert!(test.tick(KILL_AT - 1).is_empty());
     assert_eq!(kill(), test.tick(KILL_AT));
-    assert_eq!(kill(), test.tick(KILL_AT + 10), "again, for processes born in between");
+    assert_eq!(kill(), test.tick(KILL_AT + 10), "again, for processes started in between");
     assert!(matches!(test.end(KILL_AT + 20, Ended::Killed(9)), Verdict::Lost(_)));
 }
 
@@ -152,20 +152,20 @@ fn a_renewal_after_the_first_signal_comes_too_late() {
 }
 
 #[test]
-fn a_command_that_obeys_the_first_signal_was_stopped_all_the_same() {
+fn a_command_that_obeys_the_first_signal_counts_as_stopped() {
     let mut test = Test::running(settings());
     assert_eq!(stop(), test.tick(TERM_AT));
     assert!(matches!(test.end(TERM_AT + 1, Ended::Exited(0)), Verdict::Lost(_)));
 }
 
 #[test]
-fn a_supervisor_that_comes_late_kills_at_once() {
+fn a_late_supervisor_kills_at_once() {
     let mut test = Test::running(settings());
     assert_eq!(kill(), test.tick(DEADLINE + 1_000_000));
 }
 
 #[test]
-fn keys_that_are_gone_exclude_nobody() {
+fn keys_that_are_gone_no_longer_exclude_others() {
     let mut test = Test::running(settings());
     assert_eq!(kill(), test.on(100, lost(true, false)));
     assert_eq!(Verdict::Lost("gone".into()), test.end(110, Ended::Killed(9)));
@@ -215,8 +215,8 @@ fn nothing_is_started_with_too_little_validity() {
     let mut test = Test::new(settings());
     test.renew(TERM_AT, DEADLINE);
     let actions = test.on(TERM_AT, held());
-    assert_eq!([Action::Tell(ToKeeper::Ended { keep: None })], *actions);
-    assert!(matches!(exit(&test.on(TERM_AT, released())), Verdict::Refused(_)));
+    assert_eq!([Action::Send(ToKeeper::Ended { keep: None })], *actions);
+    assert!(matches!(exit(&test.on(TERM_AT, released())), Verdict::NotAcquired(_)));
 }
 
 /// The signal comes before the grant, or together with it.
@@ -229,7 +229,7 @@ fn a_signal_before_the_start_means_no_start() {
         for event in events {
             test.machine.handle(event, at(0));
         }
-        assert_eq!([Action::Tell(ToKeeper::Cancel)], *test.actions());
+        assert_eq!([Action::Send(ToKeeper::Cancel)], *test.actions());
         assert_eq!(Verdict::Canceled(Signal::TERM), exit(&test.on(1, released())));
     }
 }
@@ -246,7 +246,7 @@ fn nothing_is_started_without_a_keeper() {
 #[test]
 fn the_second_signal_does_not_wait_for_the_cleanup() {
     let mut test = Test::new(settings());
-    assert_eq!([Action::Tell(ToKeeper::Cancel)], *test.on(0, Event::Signal(Signal::INT)));
+    assert_eq!([Action::Send(ToKeeper::Cancel)], *test.on(0, Event::Signal(Signal::INT)));
     assert_eq!(Verdict::Canceled(Signal::INT), exit(&test.on(1, Event::Signal(Signal::INT))));
 
     let mut test = Test::new(settings());
@@ -276,11 +276,11 @@ fn signals_of_the_terminal_are_not_passed_on_twice() {
 fn the_leader_of_a_session_passes_on_the_end_of_its_terminal() {
     let leader = || Settings { own_group: false, leads_session: true, ..settings() };
     assert!(forwards(Signal::HUP, leader()));
-    assert!(!forwards(Signal::INT, leader()), "the command has it from the terminal");
+    assert!(!forwards(Signal::INT, leader()), "the terminal has sent it to the command");
 }
 
 #[test]
-fn impatience_kills_a_command_that_is_being_stopped() {
+fn a_second_signal_kills_a_command_that_is_being_stopped() {
     let mut test = Test::running(settings());
     assert_eq!(stop(), test.tick(TERM_AT));
     assert_eq!(kill(), test.on(TERM_AT + 1, Event::Signal(Signal::TERM)));
@@ -341,7 +341,7 @@ fn leftovers_are_stopped_before_the_release() {
     assert_eq!(stop(), test.on(100, Event::Left(2)));
     assert!(test.on(110, Event::Left(1)).is_empty());
     assert_eq!(kill(), test.tick(2_600));
-    assert_eq!([Action::Tell(ToKeeper::Ended { keep: None })], *test.on(2_610, Event::Left(0)));
+    assert_eq!([Action::Send(ToKeeper::Ended { keep: None })], *test.on(2_610, Event::Left(0)));
     assert_eq!(Verdict::Command(Ended::Exited(3)), exit(&test.on(2_611, released())));
 }
 
@@ -354,7 +354,7 @@ fn leftovers_are_awaited_or_left() {
 
     let mut test = Test::running(Settings { leftover: Leftover::Leave, ..settings() });
     test.on(100, Event::Ended(Ended::Exited(0)));
-    assert_eq!([Action::Tell(ToKeeper::Ended { keep: None })], *test.on(100, Event::Left(1)));
+    assert_eq!([Action::Send(ToKeeper::Ended { keep: None })], *test.on(100, Event::Left(1)));
 }
 
 #[test]
@@ -363,12 +363,12 @@ fn a_lock_is_kept_for_the_rest_but_not_after_a_loss() {
     let mut test = Test::running(Settings { keep, ..settings() });
     test.on(100, Event::Ended(Ended::Exited(1)));
     let rest = Some(ms(49_900));
-    assert_eq!([Action::Tell(ToKeeper::Ended { keep: rest })], *test.on(100, Event::Left(0)));
+    assert_eq!([Action::Send(ToKeeper::Ended { keep: rest })], *test.on(100, Event::Left(0)));
 
     let mut test = Test::running(Settings { keep, ..settings() });
     test.on(100, lost(true, false));
     test.on(110, Event::Ended(Ended::Killed(9)));
-    assert_eq!([Action::Tell(ToKeeper::Ended { keep: None })], *test.on(110, Event::Left(0)));
+    assert_eq!([Action::Send(ToKeeper::Ended { keep: None })], *test.on(110, Event::Left(0)));
 }
 
 #[test]
@@ -408,9 +408,9 @@ proptest! {
 
     /// In any order of events, with renewals that come or do not:
     ///
-    /// - A command is started once at most, and never after a signal to end or a refusal.
-    /// - The machine never sleeps beyond the time of a signal.
-    /// - SIGKILL is out at the first tick after its time, unless the tree is dead.
+    /// - A command is started once at most, and never after a signal to end or a failed request.
+    /// - The machine never sleeps past the time of a signal.
+    /// - SIGKILL is sent at the first tick after its time, unless the tree is dead.
     /// - The lock is released only when nothing is left.
     #[test]
     fn every_order_of_events_is_safe(
@@ -444,7 +444,7 @@ proptest! {
                         prop_assert!(!asked_to_end);
                         started += 1;
                     }
-                    Action::Tell(ToKeeper::Ended { .. }) => {
+                    Action::Send(ToKeeper::Ended { .. }) => {
                         prop_assert!(is_empty || at(now) >= times.term_at(at(deadline)) || started == 0, "released too early");
                     }
                     Action::Exit(_) => over = true,

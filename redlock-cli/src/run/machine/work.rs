@@ -9,7 +9,7 @@ use super::events::{Action, Leftover, Output, Settings, ends};
 use crate::run::verdict::{Ended, Verdict};
 use crate::run::wire::Lost;
 
-/// The interval between two looks at the processes that are to end.
+/// The interval between two checks of the processes that must end.
 const TREE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The interval between two warnings about processes that do not end.
@@ -21,7 +21,7 @@ pub(super) struct Work {
     ended: Option<Ended>,
     /// `true` if the command ended before it was stopped.
     by_itself: bool,
-    /// `true` if the keys are gone, so the deadline means nothing.
+    /// `true` if the keys are gone, so that the deadline has no meaning.
     revoked: bool,
     stop: Option<Stop>,
     warn_at: Option<Instant>,
@@ -33,7 +33,7 @@ struct Stop {
     killed: bool,
 }
 
-/// Why the command is being stopped, the weakest reason first.
+/// The reason why the command is being stopped, the weakest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Why {
     /// A signal was forwarded, with `--kill-after`.
@@ -62,7 +62,7 @@ impl Work {
         self.ended
     }
 
-    /// Returns whether nothing is left to wait for if this many other processes are alive.
+    /// Returns whether the work is over if `left` other processes are alive.
     pub(super) fn is_over(&self, left: usize, settings: &Settings) -> bool {
         let may_leave = settings.leftover == Leftover::Leave && self.stop.is_none();
         self.ended.is_some() && (left == 0 || may_leave)
@@ -79,7 +79,7 @@ impl Work {
         }
     }
 
-    /// Returns when the clock is to be looked at again.
+    /// Returns when to read the clock again.
     pub(super) fn wake_at(&self, at: Moment<'_>) -> Instant {
         let is_killed = self.stop.as_ref().is_some_and(|stop| stop.killed);
         let interval =
@@ -101,11 +101,11 @@ impl Work {
         }
     }
 
-    /// Handles a signal to the supervisor: passes it on, unless the command has it from the terminal as well.
+    /// Forwards a signal to the command, unless the terminal has also sent it there.
     pub(super) fn signal(&mut self, signal: Signal, at: Moment<'_>, out: &mut Output) {
         let settings = at.settings;
         if self.stop.as_ref().is_some_and(|stop| stop.why != Why::Forwarded) && ends(signal) {
-            // Impatience: it is being stopped anyway.
+            // A second signal: the command is being stopped already.
             return self.kill(at, out);
         }
         let is_known = match signal {
@@ -197,7 +197,7 @@ impl Work {
         stop.killed = true;
         out.record.kill.get_or_insert(at.now);
         if out.actions.last() != Some(&Action::SignalTree(Signal::KILL)) {
-            // Again at each tick: processes may have been born in between.
+            // The signal is repeated at each tick, because new processes may have started in between.
             out.act(Action::SignalTree(Signal::KILL));
         }
         let warn_at = *self.warn_at.get_or_insert(at.now + WARNING_INTERVAL);

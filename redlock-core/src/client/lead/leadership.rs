@@ -12,10 +12,10 @@ use crate::lease::handle::Lease;
 use crate::sync::{Mutex, locked};
 use crate::types::lease_state::LeaseState;
 
-/// A view of a candidate's leadership, for other tasks. Clones are views of the same candidate.
+/// A view of a candidate's leadership, for other tasks.
 ///
-/// The state follows the clock: once the lock is [lost](crate::Lease::state), the state is
-/// [`NotLeading`](LeadershipState::NotLeading), even if the work of the leader has not been dropped yet.
+/// Clones are views of the same candidate. The state follows the clock. Once the lock is [lost](crate::Lease::state),
+/// the state is [`NotLeading`](LeadershipState::NotLeading), even if the work of the leader has not been dropped yet.
 ///
 /// This is the leadership of one candidate. [`Redlock::inspect`](crate::Redlock::inspect) returns the leader on any
 /// machine.

@@ -97,7 +97,9 @@ impl ReadRequest {
         Self(self.0.wait_unbounded())
     }
 
-    /// Renews the lock automatically once it is held. Same as [`LockRequest::keep_alive`].
+    /// Renews the lock automatically once it is held.
+    ///
+    /// Same as [`LockRequest::keep_alive`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -135,7 +137,7 @@ impl ReadRequest {
         Self(self.0.owner(label))
     }
 
-    /// Makes a single attempt; returns `None` if a writer holds the lock or waits for it.
+    /// Makes a single attempt; returns `None` if a writer holds or awaits the lock.
     ///
     /// ```
     /// # use std::time::Duration;

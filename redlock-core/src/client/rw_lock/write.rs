@@ -32,12 +32,12 @@ pub(crate) async fn acquire(
         Attempted::NotGranted(failure) if failure.reason.retry_cause().is_none() => {
             Err(request.error(*failure))
         }
-        // Nodes that failed may work again by the time when the gate is locked.
+        // Nodes that failed may have recovered by the time the gate is locked.
         Attempted::Busy | Attempted::NotGranted(_) => behind_gate(request, gate, &policy).await,
     }
 }
 
-/// Locks the gate, waits for the present holders, and leaves the gate to the lock.
+/// Locks the gate, waits for the present holders, and keeps the gate until the lock ends.
 async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPolicy) -> Result<Guard, Error> {
     let handle = &request.handle;
     let resources = Resources::new([gate])?;

@@ -84,7 +84,7 @@ impl SlotGuard {
         self.guard.keep_alive(settings);
     }
 
-    /// Returns the guard of the slot's lock, for code that does not distinguish slots from other locks.
+    /// Returns the guard of the slot's lock, for code that handles any lock.
     ///
     /// Call [`index`](SlotLease::index) before. The fencing token of the guard compares with those of the same slot only:
     /// see [`token_of_slot`](SlotLease::token_of_slot).
@@ -236,7 +236,9 @@ impl SlotLease {
         self.lease.remaining()
     }
 
-    /// Returns the time at which the validity ends, unless the slot is extended. Same as [`Lease::deadline`].
+    /// Returns the time at which the validity ends, unless the slot is extended.
+    ///
+    /// Same as [`Lease::deadline`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -342,7 +344,9 @@ impl SlotLease {
         self.lease.lost()
     }
 
-    /// Makes the slot valid for `ttl` from now, less clock drift. Same as [`Lease::extend`].
+    /// Makes the slot valid for `ttl` from now, less clock drift.
+    ///
+    /// Same as [`Lease::extend`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -369,7 +373,9 @@ impl SlotLease {
         self.lease.extend(ttl).await
     }
 
-    /// Returns the fingerprint of the token, for logs and errors. Same as [`Lease::fingerprint`].
+    /// Returns the fingerprint of the token, for logs and errors.
+    ///
+    /// Same as [`Lease::fingerprint`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -389,7 +395,9 @@ impl SlotLease {
         self.lease.fingerprint()
     }
 
-    /// Returns the reports of all nodes about the acquisition. Same as [`Lease::node_reports`].
+    /// Returns the reports of all nodes about the acquisition.
+    ///
+    /// Same as [`Lease::node_reports`].
     ///
     /// ```
     /// # use std::time::Duration;

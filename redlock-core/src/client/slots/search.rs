@@ -58,7 +58,7 @@ struct Candidate {
 /// The end of a pass over slots.
 enum Pass {
     Acquired(SlotGuard),
-    /// Another client or task has each slot of the pass. There is a failure if a node was asked.
+    /// Each slot of the pass is held by another client or task. Contains a failure if a request was sent.
     Held(Option<Box<NotGranted>>),
     /// The nodes failed.
     Unusable(Box<NotGranted>),
@@ -76,7 +76,7 @@ impl<'a> Search<'a> {
     }
 
     async fn run(&self, start: Instant) -> Result<SlotGuard, Error> {
-        // Held until the end: then the next task searches.
+        // The turn is held until the end of the search. Then the next task searches.
         let turn = self.turn(start).await?;
         let mut watchers = Vec::new();
         let result = self.in_turn(&turn, start, &mut watchers).await;
@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
         let mut backoff = Backoff::new(self.policy);
         let mut collisions = 0;
         let mut pass = if turn.has_waited {
-            // Most probably all slots are held. An attempt would disturb those of other clients.
+            // Probably all slots are held. An attempt would disturb the attempts of other clients.
             Pass::Held(None)
         } else if self.policy.until.is_none_or(|until| until > start) {
             self.until_held().await?
@@ -130,7 +130,7 @@ impl<'a> Search<'a> {
             pass = match free {
                 Some(position) => {
                     backoff.uncount_attempt();
-                    // Split votes: the clients that share them are notified of the next chance at the same moment.
+                    // If the votes were split, all clients with votes receive the next notification at the same moment.
                     let was_split = failure.is_some_and(|failure| failure.is_split(handle.quorum()));
                     collisions = if was_split { collisions + 1 } else { 0 };
                     let now = handle.now();
@@ -165,7 +165,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Leaves the watches to the next search.
+    /// Stores the watches for the next search.
     fn park(&self, watchers: Vec<LockWatcher<'_>>) {
         let mut parked: Vec<_> = self.order.iter().map(|_| Parked::default()).collect();
         for (candidate, watcher) in self.order.iter().zip(watchers) {
@@ -248,10 +248,11 @@ fn start(random: u64, count: usize) -> usize {
     usize::try_from(position).unwrap_or(0)
 }
 
-/// The interval over which the attempts of clients are spread that are notified of a free slot at the same moment.
+/// The interval over which clients spread their attempts after a notification of a free slot.
 ///
-/// It is several round trips, so that the first one mostly wins before the others begin. It is the same for all clients,
-/// however long they have waited: a client that has just acquired a slot would win again otherwise.
+/// Many clients receive such a notification at the same moment. The interval is several round trips, so the first
+/// attempt usually wins before the others begin. It does not depend on how long a client has waited. Otherwise, a
+/// client that has just acquired a slot would win again.
 const SPREAD: Duration = Duration::from_millis(4);
 
 /// Spreads `random` evenly over the interval.

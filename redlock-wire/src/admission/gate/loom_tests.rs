@@ -147,7 +147,7 @@ fn the_keeper_notices_a_loss() {
             let gate = Arc::clone(&gate);
             thread::spawn(move || gate.lose(QuarantineReason::DataLost))
         };
-        // Listens before looking, so that no loss is missed.
+        // Listens before it checks the gate, so that no loss is missed.
         let news = gate.listen();
         if !gate.has_news() {
             block_on(news);

@@ -1,5 +1,5 @@
-//! The program of a client: it requests locks in every way, holds, extends and releases them, and sometimes gives up
-//! halfway.
+//! The program of a client: it requests locks in every way, holds, extends and releases them, and sometimes drops an
+//! operation.
 
 use std::future::{Future, poll_fn};
 use std::ops::Deref;
@@ -13,7 +13,7 @@ use redlock_testkit::sim::Process;
 
 use super::Client;
 use super::writer::{Pace, Writer};
-use crate::experiment::Occupation;
+use crate::experiment::Activity;
 use crate::history::{EventKind, TokenNumber};
 
 pub(super) struct Program {
@@ -46,23 +46,23 @@ impl Program {
             .retry_delay(RETRY_DELAY)
             .clock_drift_factor(shared.behavior.drift_factor)
             .build()
-            .expect("servers have labels of their own, and the drift factor of an experiment is one");
+            .expect("server labels are unique, and the drift factor is valid");
         Self { client, process, redlock, chance }
     }
 
     pub(super) async fn run(mut self) {
         let does = self.client.0.behavior.does;
-        if does == Occupation::Waiting {
+        if does == Activity::Waiting {
             self.keep_waiting().await;
         }
-        if does == Occupation::Sharing {
+        if does == Activity::Sharing {
             self.read_and_write().await;
-        } else if does == Occupation::Keeping {
+        } else if does == Activity::Keeping {
             self.lock_and_keep().await;
         } else if let Some(script) = self.client.0.behavior.script {
             self.follow(&script).await;
         } else {
-            self.wander().await;
+            self.request_at_random().await;
         }
         self.redlock.close().await;
         self.record(EventKind::Closed { client: self.client.0.number });
@@ -70,11 +70,11 @@ impl Program {
     }
 
     /// Requests locks at random.
-    async fn wander(&mut self) {
+    async fn request_at_random(&mut self) {
         while !self.client.is_closing() {
             self.idle(400).await;
-            let resources = self.wanted();
-            // Sometimes the next request is queued behind a release that is not even sent.
+            let resources = self.choose_resources();
+            // Sometimes the next request is queued behind a release that is not sent yet.
             while let Some((guard, token)) = self.acquire(resources.clone()).await {
                 self.hold(&guard, token, &resources).await;
                 self.release(guard, token).await;
@@ -85,8 +85,8 @@ impl Program {
         }
     }
 
-    /// Selects mostly one resource; of several, sometimes two at once, in either order.
-    pub(super) fn wanted(&mut self) -> Vec<usize> {
+    /// Selects one resource. If there are several, it sometimes selects two, in either order.
+    pub(super) fn choose_resources(&mut self) -> Vec<usize> {
         let all = self.client.0.behavior.resources;
         let first = self.chance.usize(..all);
         if all == 1 || self.chance.u32(..4) > 0 {
@@ -98,7 +98,7 @@ impl Program {
     pub(super) async fn acquire(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
         let (client, ttl) = (self.client.0.number, self.ttl());
         let way = self.chance.u32(..10);
-        // Both kinds in turn: they exclude each other.
+        // Plain and fenced locks exclude each other, so the client alternates between them.
         let fenced = self.client.0.protected.is_some() && self.chance.u32(..4) > 0;
         self.record(EventKind::Requested {
             client,
@@ -110,30 +110,30 @@ impl Program {
         let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
         let (once, request) = (self.redlock.try_lock(names.clone(), ttl), self.redlock.lock(names, ttl));
         let (once, request) = if fenced { (once.fenced(), request.fenced()) } else { (once, request) };
-        let answer = match way {
+        let result = match way {
             ..4 => Some(once.await),
             4..8 => {
                 let wait = self.millis(0, 1_500);
                 Some(request.max_wait(wait).await.map(Some))
             }
-            // It gives up at any moment, very soon in half of the cases.
+            // The request is dropped at a random moment, very soon in half of the cases.
             _ => {
                 let most = if self.chance.bool() { 10 } else { 400 };
                 let patience = self.micros(0, most * 1_000);
-                self.within(patience, request.into_future()).await.map(|answer| answer.map(Some))
+                self.within(patience, request.into_future()).await.map(|result| result.map(Some))
             }
         };
-        self.granted(resources, answer)
+        self.granted(resources, result)
     }
 
-    /// Records the result of a request; `None` if the client gave it up.
+    /// Records the result of a request; `None` if the client dropped it.
     pub(super) fn granted<G: Deref<Target = Lease>>(
         &self,
         resources: Vec<usize>,
-        answer: Option<Result<Option<G>, Error>>,
+        result: Option<Result<Option<G>, Error>>,
     ) -> Option<(G, TokenNumber)> {
         let client = self.client.0.number;
-        let guard = match answer {
+        let guard = match result {
             Some(Ok(Some(guard))) => guard,
             Some(Ok(None)) => {
                 self.record(EventKind::NotGranted { client, why: Some(redlock_core::ErrorKind::Contended) });
@@ -167,7 +167,7 @@ impl Program {
         for _ in 0..self.chance.u32(..6) {
             self.idle(1_200).await;
             if guard.is_held() {
-                self.notice(guard, token, &mut known);
+                self.record_deadline(guard, token, &mut known);
                 if self.client.0.behavior.careless {
                     self.idle(200).await;
                 }
@@ -187,13 +187,13 @@ impl Program {
     pub(super) async fn extend(&mut self, guard: &Lease, token: TokenNumber) {
         let (client, ttl) = (self.client.0.number, self.ttl());
         self.record(EventKind::Extending { client, token, ttl });
-        let answer: Option<Result<(), Error>> = if self.chance.u32(..5) == 0 {
+        let result: Option<Result<(), Error>> = if self.chance.u32(..5) == 0 {
             let patience = self.micros(0, 20_000);
             self.within(patience, guard.extend(ttl)).await
         } else {
             Some(guard.extend(ttl).await)
         };
-        self.record(match answer {
+        self.record(match result {
             Some(Ok(())) => EventKind::Extended { client, token, until: self.until(guard) },
             Some(Err(error)) => EventKind::NotExtended { client, token, why: Some(error.kind()) },
             None => EventKind::NotExtended { client, token, why: None },
@@ -205,7 +205,7 @@ impl Program {
         self.end(guard, token, waits).await;
     }
 
-    /// Releases a lock, and waits for the outcome or not.
+    /// Releases a lock, and waits for the outcome if `waits` is true.
     pub(super) async fn end(&self, guard: Guard, token: TokenNumber, waits: bool) {
         let client = self.client.0.number;
         self.record(EventKind::Releasing { client, token, waits });
@@ -218,7 +218,7 @@ impl Program {
     }
 
     /// Records that the deadline of a lease has moved, if it has.
-    pub(super) fn notice(&self, guard: &Lease, token: TokenNumber, known: &mut Instant) {
+    pub(super) fn record_deadline(&self, guard: &Lease, token: TokenNumber, known: &mut Instant) {
         let (client, until) = (self.client.0.number, self.until(guard));
         if until > *known + ROUNDING {
             self.record(EventKind::Noticed { client, token, until });

@@ -1,6 +1,6 @@
-//! The resources that the locks of an experiment protect. They check fencing tokens, elsewhere on the network.
+//! The resources that the locks of an experiment protect. They check fencing tokens, and are reached over the network.
 //!
-//! Checking and writing is one step there. A holder's message is in flight for a while, sometimes for longer than the
+//! A resource checks and writes in one step. A holder's message is in flight for a while, sometimes for longer than the
 //! TTL of its lock. It arrives regardless of the state of the holder.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ struct Shared {
 
 #[derive(Clone, Default)]
 struct Row {
-    /// The greatest token that was seen.
+    /// The greatest token received.
     fence: Option<FencingToken>,
     /// The number of accepted writes.
     writes: u64,
@@ -49,16 +49,16 @@ impl Protected {
         holder: Holder,
         resource: usize,
         seen: Option<u64>,
-        ways: [Duration; 2],
+        delays: [Duration; 2],
     ) -> oneshot::Receiver<bool> {
         let me = self.clone();
-        self.call(ways, move || me.arrives(holder, resource, seen))
+        self.call(delays, move || me.arrives(holder, resource, seen))
     }
 
     /// Reads the number of writes.
-    pub(super) fn read(&self, resource: usize, ways: [Duration; 2]) -> oneshot::Receiver<u64> {
+    pub(super) fn read(&self, resource: usize, delays: [Duration; 2]) -> oneshot::Receiver<u64> {
         let me = self.clone();
-        self.call(ways, move || me.rows()[resource].writes)
+        self.call(delays, move || me.rows()[resource].writes)
     }
 
     fn arrives(&self, holder: Holder, resource: usize, seen: Option<u64>) -> bool {
@@ -81,16 +81,16 @@ impl Protected {
         [there, back]: [Duration; 2],
         work: impl FnOnce() -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
-        let (reply, answer) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let machine = self.0.machine.clone();
         self.0.machine.spawn(Box::pin(async move {
             machine.sleep(there).await;
             let result = work();
             machine.sleep(back).await;
-            // The holder may have given up, or crashed.
-            drop(reply.send(result));
+            // The holder may have dropped the call, or crashed.
+            drop(sender.send(result));
         }));
-        answer
+        receiver
     }
 
     fn rows(&self) -> MutexGuard<'_, Vec<Row>> {

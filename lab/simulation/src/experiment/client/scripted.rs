@@ -38,7 +38,7 @@ impl Program {
             once: script.waits.is_none(),
             fenced,
         });
-        let answer = match script.waits {
+        let result = match script.waits {
             None => {
                 let request = self.redlock.try_lock(name(RESOURCE), ttl);
                 if fenced { request.fenced().await } else { request.await }
@@ -48,7 +48,7 @@ impl Program {
                 if fenced { request.fenced().await.map(Some) } else { request.await.map(Some) }
             }
         };
-        self.granted(resources, Some(answer))
+        self.granted(resources, Some(result))
     }
 
     /// Acts at intervals until the work is done, the loss of the lock is reported, or the resource rejects a write.
@@ -73,7 +73,7 @@ impl Program {
             if self.process.now() >= ends || self.client.is_closing() {
                 return;
             }
-            self.notice(guard, token, &mut known);
+            self.record_deadline(guard, token, &mut known);
             let Some(writer) = &mut writer else {
                 self.record(EventKind::Acted { client, token });
                 continue;

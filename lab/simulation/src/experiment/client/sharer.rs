@@ -1,4 +1,4 @@
-//! A client that reads and writes under one lock, in every way, and sometimes gives up halfway.
+//! A client that reads and writes under one lock, in every way, and sometimes drops an operation.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Program {
 
     async fn read(&mut self, lock: &RwLock) {
         let request = lock.read(self.requested());
-        let answer = match self.chance.u32(..6) {
+        let result = match self.chance.u32(..6) {
             0 => Some(request.try_now().await),
             1..5 => {
                 let wait = self.millis(0, 3_000);
@@ -30,10 +30,10 @@ impl Program {
             }
             _ => {
                 let patience = self.micros(0, 100_000);
-                self.within(patience, request).await.map(|answer| answer.map(Some))
+                self.within(patience, request).await.map(|result| result.map(Some))
             }
         };
-        let Some((guard, token)) = self.granted(vec![0], answer) else { return };
+        let Some((guard, token)) = self.granted(vec![0], result) else { return };
         self.record(EventKind::Reads { client: self.client.0.number, token });
         self.hold_as_reader(&guard, token).await;
         self.release_reader(guard, token).await;
@@ -50,7 +50,7 @@ impl Program {
         for _ in 0..self.chance.u32(..4) {
             self.idle(1_200).await;
             if guard.is_held() {
-                self.notice(guard, token, &mut known);
+                self.record_deadline(guard, token, &mut known);
                 self.record(EventKind::Acted { client, token });
             }
             if !kept && self.chance.bool() {
@@ -73,7 +73,7 @@ impl Program {
         let ttl = self.requested();
         let request =
             if self.chance.u32(..4) == 0 { self.redlock.lock(name(0), ttl) } else { lock.write(ttl) };
-        let answer = match self.chance.u32(..6) {
+        let result = match self.chance.u32(..6) {
             0 => Some(lock.try_write(ttl).await),
             1..5 => {
                 let wait = self.millis(0, 3_000);
@@ -81,10 +81,10 @@ impl Program {
             }
             _ => {
                 let patience = self.micros(0, 400_000);
-                self.within(patience, request).await.map(|answer| answer.map(Some))
+                self.within(patience, request).await.map(|result| result.map(Some))
             }
         };
-        let granted: Option<(Guard, TokenNumber)> = self.granted(vec![0], answer);
+        let granted: Option<(Guard, TokenNumber)> = self.granted(vec![0], result);
         if let Some((guard, token)) = granted {
             self.hold(&guard, token, &[0]).await;
             self.release(guard, token).await;

@@ -1,7 +1,7 @@
 //! A client that requests one lock all the time, and waits for it without a limit.
 //!
-//! Mostly it holds the lock briefly and requests it again at once. Sometimes it is idle for so long that another waiter
-//! is alone. Sometimes it holds the lock for long with keep-alive, or forgets it until it has expired.
+//! Mostly the client holds the lock briefly and requests it again at once. Sometimes it pauses for so long that only one
+//! other client waits. Sometimes it holds the lock for long with keep-alive, or forgets it until it has expired.
 
 use redlock_core::{ErrorKind, KeepAlive};
 
@@ -34,7 +34,11 @@ impl Program {
             Ok(guard) => guard,
             Err(error) => {
                 self.record(EventKind::NotGranted { client, why: Some(error.kind()) });
-                assert_ne!(ErrorKind::Contended, error.kind(), "it waits for ever");
+                assert_ne!(
+                    ErrorKind::Contended,
+                    error.kind(),
+                    "an unbounded wait does not end with contention"
+                );
                 return self.idle(100).await;
             }
         };
@@ -43,7 +47,7 @@ impl Program {
         self.record(EventKind::Granted { client, resources, token, until, fence: None });
         match self.chance.u32(..8) {
             0 => {
-                // Until it has expired, and a little longer.
+                // Waits until the lock has expired, and a little longer.
                 while guard.is_held() && !self.client.is_closing() {
                     self.idle(500).await;
                 }

@@ -36,32 +36,32 @@ impl Writer {
         Some(Self { protected, process, holder, announced: BTreeSet::new(), reads_first })
     }
 
-    /// Changes a resource once. A holder without a reply, or with a rejection, stops there.
+    /// Changes a resource once. Stops without a reply, or after a rejection.
     ///
     /// Returns whether the resource accepted it; `None` without a reply.
     pub(super) async fn change(&mut self, resource: usize, pace: &mut Pace<'_>) -> Option<bool> {
         if !self.reads_first && !self.announced.contains(&resource) {
-            let answer = self.protected.write(self.holder, resource, None, pace.ways());
-            let accepted = self.answer(answer).await;
+            let reply = self.protected.write(self.holder, resource, None, pace.delays());
+            let accepted = self.reply(reply).await;
             if accepted != Some(true) {
                 return accepted;
             }
             self.announced.insert(resource);
         }
-        let answer = self.protected.read(resource, pace.ways());
-        let seen = self.answer(answer).await?;
-        self.process.sleep(pace.thought()).await;
-        let answer = self.protected.write(self.holder, resource, Some(seen), pace.ways());
-        self.answer(answer).await
+        let reply = self.protected.read(resource, pace.delays());
+        let seen = self.reply(reply).await?;
+        self.process.sleep(pace.think_time()).await;
+        let reply = self.protected.write(self.holder, resource, Some(seen), pace.delays());
+        self.reply(reply).await
     }
 
-    fn answer<T>(&self, answer: oneshot::Receiver<T>) -> impl Future<Output = Option<T>> {
-        let patience = within(&self.process, PATIENCE, answer);
+    fn reply<T>(&self, reply: oneshot::Receiver<T>) -> impl Future<Output = Option<T>> {
+        let patience = within(&self.process, PATIENCE, reply);
         async { patience.await?.ok() }
     }
 }
 
-/// The delays between a holder and the resource, and the time for which it thinks about a value.
+/// The delays between a holder and the resource, and the time between its read and its write.
 pub(super) enum Pace<'a> {
     /// They are drawn. Some messages are in flight for longer than a TTL.
     Random(&'a mut fastrand::Rng),
@@ -70,15 +70,15 @@ pub(super) enum Pace<'a> {
 }
 
 impl Pace<'_> {
-    /// Returns the delays there and back.
-    fn ways(&mut self) -> [Duration; 2] {
+    /// Returns the delays of the request and the reply.
+    fn delays(&mut self) -> [Duration; 2] {
         let Self::Random(chance) = self else { return [Duration::from_millis(2); 2] };
         let there =
             if chance.u32(..6) == 0 { micros(chance, 0, 6_000_000) } else { micros(chance, 0, 20_000) };
         [there, micros(chance, 0, 20_000)]
     }
 
-    fn thought(&mut self) -> Duration {
+    fn think_time(&mut self) -> Duration {
         let Self::Random(chance) = self else { return Duration::ZERO };
         micros(chance, 0, 300_000)
     }

@@ -11,7 +11,7 @@ use crate::timeline::scene::Span;
 /// The space for the numbers below the lanes.
 pub(super) const HEIGHT: f64 = 18.0;
 
-/// The minimum space between two lines; less makes a picture restless.
+/// The minimum space between two lines, for a calm picture.
 const SPACE: f64 = 69.0;
 
 /// The number of lines for which a narrow picture has room.
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_digits_they_need() {
+    fn numbers_have_as_many_digits_as_the_step() {
         let shown = |moment, step| seconds(Duration::from_millis(moment), Duration::from_millis(step));
         assert_eq!(["12 s", "12.5 s", "0.02 s"], [shown(12_000, 2_000), shown(12_500, 500), shown(20, 20)]);
     }

@@ -80,7 +80,7 @@ fn entries(scene: &Scene<'_>) -> Vec<(Group, String)> {
     let nodes = scene.lanes.iter().filter(|(place, _)| matches!(place, Place::Server(_)));
     let has_key = |counts| nodes.clone().any(|(_, lane)| lane.bars.iter().any(|bar| bar.counts == counts));
     let has = |is: &dyn Fn(&Lane) -> bool| scene.lanes.values().any(is);
-    let has_act = |by_right| has(&|lane| lane.acts.iter().any(|act| act.by_right == by_right));
+    let has_act = |is_valid| has(&|lane| lane.acts.iter().any(|act| act.is_valid == is_valid));
     let has_write = |is: &dyn Fn(&Write) -> bool| has(&|lane| lane.writes.iter().any(is));
     let marks = [
         (has_key(true), bar(colour, paint::KEY), "key on a node, in the color of its client"),

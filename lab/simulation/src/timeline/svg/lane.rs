@@ -12,7 +12,7 @@ use crate::timeline::scene::{Bar, Lane, Span, Write};
 
 /// The height of a row of bars, and of a row of faults.
 const BARS: f64 = 20.0;
-const TROUBLES: f64 = 15.0;
+const FAULTS: f64 = 15.0;
 
 /// The space above and below the rows.
 const PADDING: f64 = 4.0;
@@ -45,7 +45,7 @@ impl<'a> Rows<'a> {
     }
 
     pub(super) fn height(&self) -> f64 {
-        count(self.resources.len()) * BARS + count(self.trouble_rows) * TROUBLES + 2.0 * PADDING
+        count(self.resources.len()) * BARS + count(self.trouble_rows) * FAULTS + 2.0 * PADDING
     }
 
     pub(super) fn draw(
@@ -85,11 +85,11 @@ impl<'a> Rows<'a> {
             group = group.add(draw_bar(place, bar, layout, row(bar.resource), violated));
         }
         for act in &self.lane.acts {
-            let colour = if act.by_right { paint::INK } else { paint::ALARM };
-            let dot = Circle::new().set("r", if act.by_right { 2.0 } else { 4.0 }).set("fill", colour);
+            let colour = if act.is_valid { paint::INK } else { paint::ALARM };
+            let dot = Circle::new().set("r", if act.is_valid { 2.0 } else { 4.0 }).set("fill", colour);
             group = group.add(dot.set("cx", layout.x(act.at)).set("cy", row(act.resource) + BARS - 4.0));
         }
-        // A rejection stays visible among other writes.
+        // Rejections are drawn last, so that other writes do not hide them.
         let (rejected, accepted): (Vec<_>, Vec<_>) =
             self.lane.writes.iter().partition(|write| !write.is_accepted);
         for write in accepted.into_iter().chain(rejected) {
@@ -100,7 +100,7 @@ impl<'a> Rows<'a> {
         }
         let begin = top + PADDING + count(self.resources.len()) * BARS;
         for ((fault, span), row) in self.lane.faults.iter().zip(&self.faults) {
-            group = group.add(draw_trouble(*fault, *span, layout, begin + count(*row) * TROUBLES));
+            group = group.add(draw_fault(*fault, *span, layout, begin + count(*row) * FAULTS));
         }
         group
     }
@@ -114,7 +114,7 @@ fn extent(fault: FaultKind, span: Span, layout: &Layout) -> (f64, f64) {
     (start.min(x), (x + width).max(start + text_width(&text)) + 4.0)
 }
 
-fn draw_trouble(fault: FaultKind, span: Span, layout: &Layout, top: f64) -> Group {
+fn draw_fault(fault: FaultKind, span: Span, layout: &Layout, top: f64) -> Group {
     let (x, width) = layout.stretch(span);
     let text = caption(fault);
     let colour = paint::fault(fault);
@@ -122,8 +122,8 @@ fn draw_trouble(fault: FaultKind, span: Span, layout: &Layout, top: f64) -> Grou
     let begin = Rectangle::new().set("fill", colour).set("x", x).set("y", top).set("width", 2);
     let caption = label(text.clone(), layout.caption_start(&text, x), top + 10.0, colour);
     Group::new()
-        .add(extent.set("x", x).set("y", top).set("width", width).set("height", TROUBLES - 2.0))
-        .add(begin.set("height", TROUBLES - 2.0))
+        .add(extent.set("x", x).set("y", top).set("width", width).set("height", FAULTS - 2.0))
+        .add(begin.set("height", FAULTS - 2.0))
         .add(caption)
         .add(title(format!("{fault}, {}", when(span))))
 }

@@ -70,7 +70,7 @@ pub(super) fn caption(fault: FaultKind) -> String {
         FaultKind::Hang => "hangs".into(),
         FaultKind::Flush => "flushed".into(),
         FaultKind::Step(millis) => format!("clock {millis:+} ms"),
-        FaultKind::Partition => "nothing gets through".into(),
+        FaultKind::Partition => "all messages lost".into(),
         FaultKind::Storm => "messages lost or late".into(),
         FaultKind::WrongType => "key of another program".into(),
         FaultKind::Pause => "paused".into(),
@@ -103,7 +103,7 @@ pub(super) fn dark() -> String {
     format!("@media (prefers-color-scheme: dark){{{rules}}}")
 }
 
-/// Returns whether nothing happens during the fault.
+/// Returns whether the server or client is inactive during the fault.
 pub(super) fn stops(fault: FaultKind) -> bool {
     matches!(
         fault,

@@ -8,15 +8,15 @@ use crate::scope::CLIENTS;
 
 impl Admission {
     /// Returns a trace in words.
-    pub fn story(&self, trace: &[Step]) -> Vec<String> {
+    pub fn describe(&self, trace: &[Step]) -> Vec<String> {
         let mut before = self.first();
-        let describe = |step: &Step| {
+        let line = |step: &Step| {
             let after = self.next(&before, *step);
-            let line = format!("{step}{}{}", self.reply(&before, *step, &after), changes(&before, &after));
+            let text = format!("{step}{}{}", self.reply(&before, *step, &after), changes(&before, &after));
             before = after;
-            line
+            text
         };
-        trace.iter().map(describe).collect()
+        trace.iter().map(line).collect()
     }
 
     fn reply(self, before: &State, step: Step, after: &State) -> &'static str {
@@ -41,10 +41,10 @@ impl Admission {
 
 fn changes(before: &State, after: &State) -> String {
     let change = |client: usize| {
-        let (was, is) = (before.clients[client], after.clients[client]);
-        match (was.phase, is.phase) {
+        let (old, new) = (before.clients[client], after.clients[client]);
+        match (old.phase, new.phase) {
             (Phase::Acquiring, Phase::Held) => format!("; {} has the lock", name(client)),
-            (Phase::Extending, Phase::Held) if is.lease >= was.lease => {
+            (Phase::Extending, Phase::Held) if new.lease >= old.lease => {
                 format!("; the extension of {} succeeds", name(client))
             }
             _ => String::new(),

@@ -1,10 +1,10 @@
-"""Runs both sides of every row of docs/migrating.md, and compares what they leave behind on their servers.
+"""Runs both sides of every row of docs/migrating.md, and compares the keys on their servers.
 
-A section whose table stands under `<!-- rows: KIND ... -->` becomes two programs: the cells of the second column and
-those of the third, one after the other. Each runs on three servers of its own and stops after every row; then both must
-have left the same keys, with the same time to live to within two seconds. With `ours` only the third column is run.
+A section whose table follows `<!-- rows: KIND ... -->` becomes two programs: the cells of the second column and those of
+the third, in order. Each program runs on three separate servers and stops after every row. Then both must have the same
+keys, whose TTLs differ by less than two seconds. With `ours`, only the third column is run.
 
-usage: coming_from.py FOLDER     where venv, node_modules and a Cargo project are to be found or made
+usage: migrating.py FOLDER     the folder contains venv and node_modules; a Cargo project is created in it
 """
 
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVERS = 3
 PATIENCE = 5.0
 
-OURS = """
+THIS_LIBRARY = """
 #![allow(unused)]
 use redlock_redis_rs::KeepAlive;
 {main}
@@ -76,7 +76,7 @@ const row = () => (console.log('row'), lines.next());
 
 
 def sections():
-    """Title, kind, and rows as (what, theirs, ours)."""
+    """Returns the title, the kind, and the rows as (task, other library, redlock)."""
     text = (ROOT / "docs" / "migrating.md").read_text()
     for part in re.split(r"^## ", text, flags=re.M)[1:]:
         marker = re.search(r"<!-- rows: (.*?) -->\n\|.*\n\|.*\n((?:\|.*\n)+)", part)
@@ -98,7 +98,7 @@ def rust(header, cells, is_async):
     return header.format(main=MAIN.format(attributes=attributes, rows=rows))
 
 
-def theirs(kind, cells):
+def other_program(kind, cells):
     match kind:
         case ["python", _]:
             return PYTHON.format(rows="\n".join(f"{cell}\nprint('row', flush=True); sys.stdin.readline()" for cell in cells))
@@ -134,7 +134,7 @@ class Servers:
                     time.sleep(0.02)
 
     def keys(self):
-        """For every server its keys, and when they expire."""
+        """Returns the keys of every server, with their expiry."""
         now = time.monotonic()
         return [{key: now + client.pttl(key) / 1000 for key in client.keys()} for client in self.clients]
 
@@ -144,10 +144,10 @@ class Servers:
             process.wait()
 
 
-def alike(one, other):
+def are_equal(one, other):
     return all(
-        mine.keys() == yours.keys() and all(abs(mine[key] - yours[key]) < 2 for key in mine)
-        for mine, yours in zip(one, other)
+        left.keys() == right.keys() and all(abs(left[key] - right[key]) < 2 for key in left)
+        for left, right in zip(one, other)
     )
 
 
@@ -160,7 +160,7 @@ class Program:
         line = self.process.stdout.readline()
         assert line == "row\n", f"{self.command} has ended: {line!r}"
 
-    def go_on(self):
+    def proceed(self):
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
@@ -170,7 +170,7 @@ class Program:
 
 
 def project(folder, programs):
-    """Compiles the programs in Rust, in one project of their own, and answers where they are."""
+    """Compiles the programs in Rust, in a separate project, and returns their folder."""
     binaries = folder / "src" / "bin"
     binaries.mkdir(parents=True)
     for name, source in programs.items():
@@ -178,7 +178,7 @@ def project(folder, programs):
     (folder / "Cargo.toml").write_text(
         f"""
 [package]
-name = "coming-from"
+name = "migrating"
 version = "0.0.0"
 edition = "2024"
 
@@ -204,41 +204,41 @@ def main():
     every = list(enumerate(sections()))
     programs = {}
     for number, (_, kind, rows) in every:
-        programs[f"ours_{number}"] = rust(OURS, [ours for _, _, ours in rows], True)
+        programs[f"this_{number}"] = rust(THIS_LIBRARY, [cell for _, _, cell in rows], True)
         if kind == ["rust"]:
-            programs[f"theirs_{number}"] = theirs(kind, [cell for _, cell, _ in rows])
-    binaries = project(folder / "coming-from", programs)
+            programs[f"other_{number}"] = other_program(kind, [cell for _, cell, _ in rows])
+    binaries = project(folder / "migrating", programs)
     failures = 0
     print("\n| docs/migrating.md | rows | both sides run | the same locks after each |\n|---|---|---|---|")
     for number, (title, kind, rows) in every:
-        commands = [[binaries / f"ours_{number}"]]
+        commands = [[binaries / f"this_{number}"]]
         if kind == ["rust"]:
-            commands.append([binaries / f"theirs_{number}"])
-        elif (source := theirs(kind, [cell for _, cell, _ in rows])) is not None:
-            file = folder / f"theirs_{number}.{'py' if kind[0] == 'python' else 'js'}"
+            commands.append([binaries / f"other_{number}"])
+        elif (source := other_program(kind, [cell for _, cell, _ in rows])) is not None:
+            file = folder / f"other_{number}.{'py' if kind[0] == 'python' else 'js'}"
             file.write_text(source)
             commands.append([sys.executable if kind[0] == "python" else "node", file])
         wrong = run(commands, rows)
         failures += bool(wrong)
-        print(f"| {title} | {len(rows)} | {'yes' if len(commands) > 1 else 'ours only'} | {wrong or 'yes'} |", flush=True)
+        print(f"| {title} | {len(rows)} | {'yes' if len(commands) > 1 else 'this library only'} | {wrong or 'yes'} |", flush=True)
     sys.exit(1 if failures else 0)
 
 
 def run(commands, rows):
-    """What is wrong, if anything is."""
+    """Returns a description of the difference, if there is one."""
     servers = [Servers() for _ in commands]
     programs = [Program(command, each.urls) for command, each in zip(commands, servers)]
     try:
-        for what, _, _ in rows:
+        for task, _, _ in rows:
             for program in programs:
                 program.row()
             deadline = time.monotonic() + PATIENCE
-            while not alike(servers[0].keys(), servers[-1].keys()):
+            while not are_equal(servers[0].keys(), servers[-1].keys()):
                 if time.monotonic() > deadline:
-                    return f"NO: {what}: {servers[0].keys()} and {servers[-1].keys()}"
+                    return f"NO: {task}: {servers[0].keys()} and {servers[-1].keys()}"
                 time.sleep(0.05)
             for program in programs:
-                program.go_on()
+                program.proceed()
         for program in programs:
             if program.process.wait(PATIENCE) != 0:
                 return f"NO: {program.command} fails"

@@ -1,4 +1,4 @@
-//! The judge: a final client that requests each resource once, while no other client does.
+//! The final check: a client that requests each resource once, while no other client does.
 
 use redlock_core::node::Quarantine;
 use redlock_core::runtime::Runtime;
@@ -9,15 +9,15 @@ use super::world::World;
 use super::{Experiment, LONGEST_TTL, NODE_TIMEOUT};
 use crate::history::EventKind;
 
-pub(super) fn judge(experiment: &Experiment, World { simulation, network, .. }: &World) {
-    let (process, client) = (simulation.process("judge"), experiment.clients);
+pub(super) fn final_check(experiment: &Experiment, World { simulation, network, .. }: &World) {
+    let (process, client) = (simulation.process("final-check"), experiment.clients);
     let nodes = network.nodes(client);
     let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
-    let redlock = redlock.build().expect("servers have labels of their own");
+    let redlock = redlock.build().expect("server labels are unique");
     let (recorder, resources, me) = (network.recorder().clone(), experiment.resources, process.clone());
     let quarantine = experiment.has_admission().then(|| Quarantine::duration(experiment.longest_ttl()));
     simulation.block_on(&process, async move {
-        // The wait of a server begins with the first look, which may be this one.
+        // The quarantine of a server begins with the first look, which may be this one.
         if let Some(quarantine) = quarantine {
             for node in &nodes {
                 node.connected().await;

@@ -6,10 +6,10 @@ use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, FencingToken, ReleaseOutcome};
 use redlock_testkit::Operation;
 
-use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 #[derive(Default)]
-pub(crate) struct Story(Vec<Event>);
+pub(crate) struct HistoryBuilder(Vec<Event>);
 
 fn at(millis: u64) -> Instant {
     Instant::since_origin(Duration::from_millis(millis))
@@ -19,11 +19,11 @@ fn request(client: usize, server: usize, operation: Operation, token: u32) -> Re
     Request { client, server, operation, token: TokenNumber(token), call: 0 }
 }
 
-fn counted(counter: u64) -> Answer {
-    Answer::Counted(FencingToken::new(counter).expect("stories have valid ones"))
+fn counted(counter: u64) -> Reply {
+    Reply::Counted(FencingToken::new(counter).expect("the token is valid"))
 }
 
-impl Story {
+impl HistoryBuilder {
     /// Returns the history in the order of time; equal times keep the order of the calls.
     pub(crate) fn history(mut self) -> History {
         self.0.sort_by_key(|event| event.at);
@@ -94,7 +94,7 @@ impl Story {
 
     fn write(self, when: u64, token: u32, number: u64, seen: Option<u64>, is_accepted: bool) -> Self {
         let (client, resource, token) = (0, 0, TokenNumber(token));
-        let fence = FencingToken::new(number).expect("stories have valid ones");
+        let fence = FencingToken::new(number).expect("the token is valid");
         self.then(when, EventKind::Wrote { client, resource, token, fence, seen, accepted: is_accepted })
     }
 
@@ -113,9 +113,9 @@ impl Story {
         counter: u64,
         until: u64,
     ) -> Self {
-        let (request, answer) = (request(client, server, Operation::Acquire, token), counted(counter));
+        let (request, reply) = (request(client, server, Operation::Acquire, token), counted(counter));
         let (until, travelled) = (Some(at(until)), Duration::from_millis(1));
-        self.then(when, EventKind::CarriedOut { request, answer, until, travelled, again: false })
+        self.then(when, EventKind::CarriedOut { request, reply, until, travelled, again: false })
     }
 
     /// Adds a confirmation that a server carries out.
@@ -132,18 +132,18 @@ impl Story {
         token: u32,
         counter: u64,
     ) -> Self {
-        let (request, answer) = (request(client, server, Operation::Acquire, token), counted(counter));
-        self.then(when, EventKind::Received { request, answer })
+        let (request, reply) = (request(client, server, Operation::Acquire, token), counted(counter));
+        self.then(when, EventKind::Received { request, reply })
     }
 
     pub(crate) fn release_received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Release, token);
-        self.then(when, EventKind::Received { request, answer: Answer::Granted })
+        self.then(when, EventKind::Received { request, reply: Reply::Granted })
     }
 
     pub(crate) fn confirmation_received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Confirm, token);
-        self.then(when, EventKind::Received { request, answer: Answer::Granted })
+        self.then(when, EventKind::Received { request, reply: Reply::Granted })
     }
 
     pub(crate) fn granted_several(
@@ -226,7 +226,7 @@ impl Story {
         operation: Operation,
     ) -> Self {
         let request = request(client, server, operation, token);
-        self.then(when, EventKind::Received { request, answer: Answer::Denied })
+        self.then(when, EventKind::Received { request, reply: Reply::Denied })
     }
 
     pub(crate) fn runs(self, when: u64, client: usize, tasks: usize) -> Self {
@@ -269,13 +269,13 @@ impl Story {
     }
 
     fn carry(self, when: u64, request: Request, until: Option<Instant>, again: bool) -> Self {
-        let (answer, travelled) = (Answer::Granted, Duration::from_millis(1));
-        self.then(when, EventKind::CarriedOut { request, answer, until, travelled, again })
+        let (reply, travelled) = (Reply::Granted, Duration::from_millis(1));
+        self.then(when, EventKind::CarriedOut { request, reply, until, travelled, again })
     }
 
     pub(crate) fn received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Acquire, token);
-        self.then(when, EventKind::Received { request, answer: Answer::Granted })
+        self.then(when, EventKind::Received { request, reply: Reply::Granted })
     }
 
     pub(crate) fn sent_extension(
@@ -299,12 +299,12 @@ impl Story {
         call: u64,
     ) -> Self {
         let request = request(client, server, Operation::Extend, token);
-        self.then(when, EventKind::Received { request: Request { call, ..request }, answer: Answer::Granted })
+        self.then(when, EventKind::Received { request: Request { call, ..request }, reply: Reply::Granted })
     }
 
     pub(crate) fn extension_granted(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Extend, token);
-        self.then(when, EventKind::Received { request, answer: Answer::Granted })
+        self.then(when, EventKind::Received { request, reply: Reply::Granted })
     }
 
     pub(crate) fn lost(self, when: u64, server: usize, token: u32) -> Self {
