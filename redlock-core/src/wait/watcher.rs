@@ -327,9 +327,8 @@ impl<'a> NodeWatch<'a> {
                     Poll::Pending => return None,
                     Poll::Ready(()) => {
                         self.notified = true;
-                        Phase::Idle(
-                            now + self.interval.notified(*view, now.saturating_duration_since(*since)),
-                        )
+                        let age = now.saturating_duration_since(*since);
+                        Phase::Idle(now + self.interval.notified(*view, age))
                     }
                 },
             };
