@@ -193,7 +193,7 @@ impl Attempts {
                             continue;
                         }
                     }
-                    None => place.saw_rival(),
+                    None => place.record_other_client(),
                 }
             }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
@@ -260,7 +260,7 @@ impl Attempts {
                     // This is rare. Boxed, so that every waiting task is smaller.
                     let pause = pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now()));
                     if Box::pin(is_used(handle, &self.resources, pause)).await {
-                        place.saw_rival();
+                        place.record_other_client();
                     }
                 }
                 Ok(place.unconfirmed())

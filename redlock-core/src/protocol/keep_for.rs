@@ -25,7 +25,7 @@ use crate::types::ttl::Ttl;
 /// The divisor of the time that is added for clocks of different speeds.
 const DRIFT: u32 = 100;
 
-/// The longest addition. A share of a day would be a quarter of an hour.
+/// The longest addition. 1 % of a day would be a quarter of an hour.
 const LONGEST_DRIFT: Duration = Duration::from_millis(500);
 
 /// Servers expire keys by a clock of whole milliseconds.
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_get_a_hundredth_but_no_share_of_a_day() {
+    fn the_addition_for_clocks_is_one_percent_and_bounded() {
         let added = |seconds| life(Duration::from_secs(seconds)).saturating_sub(Duration::from_secs(seconds));
         assert_eq!(Duration::from_millis(12), added(1));
         assert_eq!(Duration::from_millis(502), added(50));

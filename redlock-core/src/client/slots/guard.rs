@@ -161,7 +161,7 @@ impl SlotLease {
     /// let slots = redlock.slots("browsers", 3)?;
     /// let (one, other) = (slots.acquire(ttl).await?, slots.acquire(ttl).await?);
     /// let port = |slot: &SlotLease| 9222 + slot.index();
-    /// assert_ne!(port(&one), port(&other), "each browser has a port of its own");
+    /// assert_ne!(port(&one), port(&other), "each browser has a separate port");
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn index(&self) -> usize {
@@ -468,7 +468,7 @@ impl SlotToken {
     /// let token = slot.token_of_slot().expect("a fenced slot has a token");
     /// // UPDATE disks SET token = $1, .. WHERE slot = $2 AND token <= $1
     /// let parameters = (i64::from(token.number()), token.resource().to_string());
-    /// assert_eq!("disks:slot:0", parameters.1);
+    /// assert!(parameters.1.starts_with("disks:slot:"));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn number(&self) -> FencingToken {
