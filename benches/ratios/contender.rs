@@ -58,7 +58,7 @@ mod by_hand {
         let mut calls: FuturesUnordered<F> = calls.collect();
         let mut granted = 0;
         while granted < quorum {
-            let vote = calls.next().await.expect("a quorum of nodes works");
+            let vote = calls.next().await.expect("a quorum of nodes replies");
             granted += usize::from(vote);
         }
         if !calls.is_empty() {

@@ -67,7 +67,7 @@ pub(crate) fn lane<C: Contender>(flavor: Flavor, contender: impl Future<Output =
         Flavor::CurrentThread => Builder::new_current_thread().enable_all().build(),
         Flavor::MultiThread => Builder::new_multi_thread().worker_threads(2).enable_all().build(),
     };
-    let runtime = runtime.expect("the system has what a runtime needs");
+    let runtime = runtime.expect("the runtime starts");
     let contender = runtime.block_on(contender);
     let track = Track { runtime, contender };
     track.latency(50);
@@ -78,7 +78,7 @@ impl<C: Contender> Track<C> {
     /// Runs a slice in a task of the runtime, and then gives its background work time to finish.
     fn slice<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         self.runtime.block_on(async {
-            let result = tokio::spawn(work).await.expect("contenders work");
+            let result = tokio::spawn(work).await.expect("the contender does not fail");
             tokio::time::sleep(Duration::from_millis(5)).await;
             result
         })
@@ -140,7 +140,8 @@ impl<C: Contender> Lane for Track<C> {
                 })
             };
             let tasks = join_all((0..tasks).map(task)).await;
-            let cycles: u32 = tasks.into_iter().map(|cycles| cycles.expect("contenders work")).sum();
+            let cycles: u32 =
+                tasks.into_iter().map(|cycles| cycles.expect("the contender does not fail")).sum();
             let cpu = cpu_micros(ClockId::ProcessCPUTime) - cpu;
             let (cycles, lasted) = (f64::from(cycles), start.elapsed());
             Throughput { cycles, rate: cycles / lasted.as_secs_f64(), cpu: cpu / cycles }

@@ -43,7 +43,7 @@ pub(crate) fn proxies(servers: &[RedisServer], links: &[Link]) -> (Vec<Proxy>, V
 impl Proxy {
     fn start(server: u16, link: Link) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
+        let port = listener.local_addr().expect("the listener is bound").port();
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_over);
         thread::spawn(move || {
@@ -53,7 +53,7 @@ impl Proxy {
                 }
                 let client = client.expect("a connection");
                 let upstream = TcpStream::connect(("127.0.0.1", server)).expect("the server runs");
-                let clone = |stream: &TcpStream| stream.try_clone().expect("it is open");
+                let clone = |stream: &TcpStream| stream.try_clone().expect("the socket is open");
                 forward(clone(&client), clone(&upstream), link);
                 forward(upstream, client, link);
             }
@@ -72,7 +72,7 @@ impl Drop for Proxy {
 
 /// Forwards one direction of a connection until it ends.
 fn forward(from: TcpStream, to: TcpStream, link: Link) {
-    to.set_nodelay(true).expect("it is a socket");
+    to.set_nodelay(true).expect("the socket is open");
     let (sender, receiver) = channel();
     thread::spawn(move || read(from, &sender, link));
     thread::spawn(move || write(to, &receiver));
@@ -84,7 +84,7 @@ fn read(mut from: TcpStream, sender: &Sender<(Instant, Vec<u8>)>, link: Link) {
     let mut last = Instant::now();
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let stall = if dice.below(100) < link.stalls { STALL } else { Duration::ZERO };
-        let micros = u64::try_from(link.jitter.as_micros()).expect("some milliseconds");
+        let micros = u64::try_from(link.jitter.as_micros()).expect("the time is a few milliseconds");
         let jitter = Duration::from_micros(dice.below(micros + 1));
         // Nothing overtakes on a connection.
         last = last.max(Instant::now() + link.delay / 2 + jitter + stall);

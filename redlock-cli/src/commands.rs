@@ -21,8 +21,8 @@ use redlock_redis_rs::{Inspection, Redlock, Resource};
 
 use crate::args::{Names, Shared};
 use crate::exit::Failure;
+use crate::messages::Messages;
 use crate::request::{self, Kind};
-use crate::say::Say;
 use crate::settings;
 
 /// How long a command waits for pending cleanup before it ends.
@@ -41,21 +41,21 @@ where
     })
 }
 
-/// Runs a command that changes nothing on the servers of the options, in a runtime of its own.
+/// Runs a command that changes nothing on the servers of the options, in a separate runtime.
 pub(crate) fn only_looking<W>(shared: &Shared, work: impl FnOnce(Redlock) -> W) -> Result<u8, Failure>
 where
     W: Future<Output = Result<u8, Failure>>,
 {
     let found = settings::find(shared)?;
-    let say = Say::new(shared.quiet, shared.verbose);
-    found.warnings.iter().for_each(|warning| say.warn(warning));
+    let messages = Messages::new(shared.quiet, shared.verbose);
+    found.warnings.iter().for_each(|warning| messages.warn(warning));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal("cannot start", error))?;
     let result = runtime.block_on(async {
         let redlock = found.servers.redlock().map_err(|error| Failure::config(error.to_string()))?;
         work(redlock).await
     });
-    say.flush();
+    messages.flush();
     result
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn is_read(found: &Inspection) -> bool {
     found.holder() == Some(&Token::of_readers().fingerprint())
 }
 
-/// Writes a line to stdout. A reader that has gone is no failure.
+/// Writes a line to stdout. A closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout

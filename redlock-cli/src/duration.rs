@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The units, from the longest on, in milliseconds.
+/// The units in milliseconds. `ms` precedes `s`, because it ends in `s`.
 const UNITS: [(&str, f64); 5] =
     [("d", 86_400_000.0), ("h", 3_600_000.0), ("ms", 1.0), ("m", 60_000.0), ("s", 1000.0)];
 
@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let millis =
         number.map(|number| number * millis).ok_or("expected a duration such as 90s, 5m, 500ms or 1.5")?;
     if millis > LONGEST_MILLIS {
-        return Err("the duration is longer than 30 years".into());
+        return Err("the duration is too long; the maximum is about 31 years".into());
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked above
     Ok(Duration::from_micros((millis * 1000.0).round() as u64))

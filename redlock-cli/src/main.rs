@@ -7,10 +7,10 @@ mod args;
 mod commands;
 mod duration;
 mod exit;
+mod messages;
 mod request;
 #[cfg(unix)]
 mod run;
-mod say;
 mod settings;
 
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use clap::Parser;
 
 use crate::args::{Arguments, Command};
 use crate::exit::{Code, Failure};
-use crate::say::Say;
+use crate::messages::Messages;
 
 fn main() -> ExitCode {
     #[cfg(unix)]
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version go to stdout and are no errors.
+            // Help and version go to stdout and are not errors.
             let code = if error.use_stderr() { Code::Usage } else { Code::Ok };
             let _ = error.print();
             return ExitCode::from(code as u8);
@@ -81,9 +81,9 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
 
 fn ended(result: Result<u8, Failure>, quiet: bool) -> ExitCode {
     let code = result.unwrap_or_else(|Failure { code, message }| {
-        let say = Say::new(quiet, 0);
-        say.warn(&message);
-        say.flush();
+        let messages = Messages::new(quiet, 0);
+        messages.warn(&message);
+        messages.flush();
         code as u8
     });
     ExitCode::from(code)

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_goes_first_and_a_wrong_text_is_an_error() {
+    fn an_option_has_precedence_and_invalid_text_is_an_error() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(seconds(1), either("x", seconds(1), Some("2s".into())).unwrap());
         assert_eq!(seconds(2), either("x", None, Some("2s".into())).unwrap());

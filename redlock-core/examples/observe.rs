@@ -36,7 +36,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Installs a recorder instead of `metrics-exporter-prometheus` or the like.
+/// Installs a recorder in place of an exporter such as `metrics-exporter-prometheus`.
 fn record() -> Snapshotter {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();

@@ -325,8 +325,8 @@ impl Redlock {
 
     /// Rejects new locks from now on, and waits for pending cleanup for up to `limit`.
     ///
-    /// Returns how many cleanups were given up, as [`crate::Redlock::close`] does; `None` if the limit was reached. The
-    /// remaining cleanup then continues on the thread of the locks, until the process ends.
+    /// Returns the number of abandoned cleanups, as [`crate::Redlock::close`] does; `None` if the limit was reached.
+    /// The remaining cleanup then continues on the thread of the locks, until the process ends.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -335,7 +335,7 @@ impl Redlock {
     /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
-    /// // At the end of `main`. No cleanup was given up.
+    /// // At the end of `main`. No cleanup was abandoned.
     /// assert_eq!(Some(0), redlock.close(Duration::from_secs(5)));
     ///
     /// let late = redlock.lock("orders:42", ttl).acquire();

@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) queues: LocalQueues,
     pub(crate) limiter: Limiter,
-    /// The throttle of the warning that new locks are denied because of overload.
+    /// The throttle of the warning about overload.
     pub(crate) overload: Throttle,
     /// The maximum difference of node counters that vote on a fenced claim.
     pub(crate) counter_bound: Bound,
@@ -62,7 +62,7 @@ struct Work {
     cleanup_stopped: bool,
     /// The number of nodes whose cleanup is behind.
     nodes_behind: usize,
-    /// The number of claims on single nodes whose cleanup was given up; their keys expire with the TTL.
+    /// The number of claims on single nodes whose cleanup was abandoned. Their keys expire with the TTL.
     given_up: u64,
 }
 
@@ -224,17 +224,17 @@ impl Inner {
         locked(&self.work).in_flight == 0 && self.peers.iter().all(|peer| peer.cleanup.is_empty())
     }
 
-    /// Counts claims on one node whose cleanup was given up.
-    pub(crate) fn count_given_up(&self, claims: usize) {
+    /// Counts claims on one node whose cleanup was abandoned.
+    pub(crate) fn record_abandoned_cleanup(&self, claims: usize) {
         if claims > 0 {
             locked(&self.work).given_up += claims as u64;
         }
     }
 
-    /// Returns the number of claims on single nodes whose cleanup was given up.
+    /// Returns the number of claims on single nodes whose cleanup was abandoned.
     ///
     /// It includes queued cleanup, which is not carried out without a runtime.
-    pub(crate) fn given_up_claims(&self) -> u64 {
+    pub(crate) fn abandoned_cleanup(&self) -> u64 {
         let waiting: usize = self.peers.iter().map(|peer| peer.cleanup.len()).sum();
         locked(&self.work).given_up + waiting as u64
     }

@@ -20,12 +20,12 @@ use crate::types::resource::IntoResources;
 
 /// A runtime whose time stands still, and whose random numbers are always the same.
 #[derive(Default)]
-pub(crate) struct Still {
+pub(crate) struct StoppedClock {
     /// The threads of its tasks; `None` if it has shut down, so that it drops every task.
     threads: Option<Mutex<Vec<JoinHandle<()>>>>,
 }
 
-impl Still {
+impl StoppedClock {
     /// Returns a runtime that has shut down.
     pub(crate) fn ended() -> Arc<Self> {
         Arc::default()
@@ -47,7 +47,7 @@ impl Still {
     }
 }
 
-impl Runtime for Still {
+impl Runtime for StoppedClock {
     fn now(&self) -> Instant {
         Instant::ORIGIN
     }
@@ -67,9 +67,9 @@ impl Runtime for Still {
     }
 }
 
-impl fmt::Debug for Still {
+impl fmt::Debug for StoppedClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Still").finish_non_exhaustive()
+        f.debug_struct("StoppedClock").finish_non_exhaustive()
     }
 }
 
@@ -105,7 +105,7 @@ impl LockNode for Granting {
 }
 
 /// Returns the state of a client with this node, which limits itself to one attempt at a time.
-pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<Still>) -> Arc<Inner> {
+pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<StoppedClock>) -> Arc<Inner> {
     let settings = Settings {
         node_timeout: Duration::from_secs(1),
         retry_delay: Duration::ZERO,

@@ -18,7 +18,7 @@
 //! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
 //! - [`server`](LockNode::server) lets the core detect two names of one server.
 //! - [`renew`](LockNode::renew) extends on servers that cannot compare TTLs.
-//! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner gives up.
+//! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner no longer uses.
 //! - [`acquire_shared`](LockNode::acquire_shared) lets many readers hold a resource: see [below](self#readers).
 //! - [`capabilities`](LockNode::capabilities) returns the supported operations.
 //! - [`admission`](LockNode::admission) protects locks against a server that has lost its data.
@@ -57,8 +57,8 @@
 //!
 //! # Readers
 //!
-//! A backend can let many readers hold a resource. Under the resource it then keeps a set of readers, with an expiry of
-//! its own for each. The set is no lock of any token, so it excludes every other claim. Its operations are:
+//! A backend can let many readers hold a resource. Under the resource it then keeps a set of readers, each with a
+//! separate expiry. The set holds no token as a lock does, so it excludes every other claim. Its operations are:
 //!
 //! | Operation | Effect | Reply |
 //! |---|---|---|
@@ -230,8 +230,8 @@ pub trait LockNode: Send + Sync + 'static {
 
     /// Deletes each resource that still holds the token.
     ///
-    /// Returns `true` if at least one was deleted, and `false` if no resource holds the token. Neither is an error. A key
-    /// with a value that is not a lock is left as it is, and is no error here.
+    /// Returns `true` if at least one was deleted, and `false` if no resource holds the token. Neither is an error. A
+    /// key with a value that is not a lock is left as it is, and is not an error here.
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError>;
 
     /// Acquires the claim, and raises the counters of its resources.

@@ -87,19 +87,21 @@ pub(crate) fn release(claim: &Claim) -> Span {
 
 /// Records the reply of a node, its error or its timeout.
 pub(crate) fn voted(operation: Operation, node: &str, outcome: &Outcome, latency: Duration) {
-    let (operation, said) = (operation.name(), vote(outcome));
+    let (operation, outcome_name) = (operation.name(), vote(outcome));
     match outcome {
         Outcome::Failed(error) => {
-            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, %error, "node response");
+            tracing::debug!(target: TARGET, node, operation, outcome = outcome_name, ?latency, %error, "node response");
         }
         Outcome::TimedOut => {
-            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, "node response");
+            tracing::debug!(target: TARGET, node, operation, outcome = outcome_name, ?latency, "node response");
         }
-        _ => tracing::trace!(target: TARGET, node, operation, outcome = said, ?latency, "node response"),
+        _ => {
+            tracing::trace!(target: TARGET, node, operation, outcome = outcome_name, ?latency, "node response")
+        }
     }
     #[cfg(feature = "metrics")]
     metrics::histogram!(
-        name::NODE_LATENCY, "node" => node.to_owned(), "operation" => operation, "outcome" => said
+        name::NODE_LATENCY, "node" => node.to_owned(), "operation" => operation, "outcome" => outcome_name
     )
     .record(latency);
 }

@@ -23,7 +23,7 @@ fn a_hung_minority_does_not_delay_acquisition() {
 }
 
 #[test]
-fn late_replies_show_up_in_the_node_reports_of_the_lease() {
+fn late_replies_are_in_the_node_reports_of_the_lease() {
     with_five(async |world| {
         world.nodes[0].inject(Fault::delay(50 * MS).on(Operation::Acquire));
         world.nodes[1].inject(Fault::hang());

@@ -181,7 +181,7 @@ fn a_vote_of_a_request_that_was_sent_in_quarantine_does_not_count() {
 }
 
 #[test]
-fn a_fenced_lock_takes_no_counter_from_a_node_in_quarantine() {
+fn a_fenced_lock_ignores_the_counter_of_a_node_in_quarantine() {
     with_three(async |world| {
         let first = world.redlock.lock("a", TTL).fenced().await.unwrap();
         let token = first.fencing_token().unwrap();
@@ -254,7 +254,7 @@ fn ttls_above_the_shortest_bound_are_rejected_before_anything_is_sent() {
 }
 
 #[test]
-fn nodes_that_take_no_part_cannot_be_vouched_for() {
+fn nodes_without_restart_admission_cannot_be_vouched_for() {
     with_nodes(1, async |world| {
         world.nodes[0].inner().clear();
         assert!(available(&world.redlock).await, "a lost lock is not noticed");

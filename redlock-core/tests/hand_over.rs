@@ -238,7 +238,7 @@ fn the_next_task_is_woken_before_the_releases_are_sent() {
         let mut request = pin!(world.redlock.lock("a", TTL));
         let waker = Waker::from(Arc::clone(&next));
         assert!(request.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        assert!(!next.is_awake.load(Ordering::Relaxed), "it must wait for its turn");
+        assert!(!next.is_awake.load(Ordering::Relaxed), "the second task must wait for the turn");
         guard.release().await.unwrap();
         for node in &world.nodes {
             assert_eq!(vec![true], *node.awake_at_releases.lock().unwrap());
@@ -284,7 +284,7 @@ fn an_attempt_that_overtook_the_release_is_repeated_behind_its_confirmation() {
 }
 
 #[test]
-fn a_task_that_gives_up_behind_a_release_leaves_the_turn_to_the_next_one() {
+fn a_request_that_times_out_behind_a_release_passes_the_turn_on() {
     let late = Quirks { release_lag: 50 * MS, ..IDEAL };
     with(&[late; 3], async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();

@@ -597,7 +597,7 @@ fn with_connections(world: &World) -> (Vec<FakeNode>, Redlock) {
 }
 
 #[test]
-fn a_node_that_missed_the_acquire_is_refilled_soon_after_it_is_back() {
+fn a_node_that_missed_the_acquire_is_refilled_soon_after_it_recovers() {
     with_five(async |world| {
         let (nodes, redlock) = with_connections(&world);
         let guard = missed_by_the_first(&world, &redlock, &nodes).await;
@@ -612,7 +612,7 @@ fn a_node_that_missed_the_acquire_is_refilled_soon_after_it_is_back() {
 }
 
 #[test]
-fn a_node_that_is_back_is_not_refilled_without_an_extension_or_after_the_release() {
+fn a_recovered_node_is_not_refilled_without_an_extension_or_after_the_release() {
     with_five(async |world| {
         let (nodes, redlock) = with_connections(&world);
         let guard = missed_by_the_first(&world, &redlock, &nodes).await;

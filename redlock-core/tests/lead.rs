@@ -47,7 +47,10 @@ fn one_candidate_leads_and_the_other_follows_at_its_end() {
         let ((), took) = world
             .time(async {
                 assert_eq!(0, world.redlock.close().await);
-                assert!(world.other_client().inspect("a").await.unwrap().is_free(), "it has resigned");
+                assert!(
+                    world.other_client().inspect("a").await.unwrap().is_free(),
+                    "the candidate has resigned"
+                );
             })
             .await;
         assert!(took < MS, "{took:?}");
@@ -172,7 +175,7 @@ fn a_change_is_reported_although_the_leader_is_not_polled() {
 }
 
 #[test]
-fn what_no_retry_can_mend_ends_the_candidate() {
+fn an_error_that_is_not_retryable_ends_the_candidate() {
     with_five(async |world| {
         let run =
             async |candidate: Candidate| kind(candidate.run(|_| async { ControlFlow::Break(()) }).await);

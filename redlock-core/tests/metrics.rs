@@ -93,7 +93,7 @@ fn a_lock_is_counted_and_timed() {
 }
 
 #[test]
-fn a_wait_in_vain_is_timed_and_every_attempt_counted() {
+fn a_failed_wait_is_timed_and_every_attempt_is_counted() {
     recorded(async |world, recorder| {
         for node in &world.nodes {
             node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
@@ -171,10 +171,10 @@ fn a_waiting_writer_holds_no_lock() {
         world.sleep(MS).await;
         assert!(is_pending(&mut writer).await);
         assert!(world.nodes[0].inner().holder("catalog:writer").is_some());
-        assert_eq!(0.0, change_of_held(&recorder), "it has the gate only");
+        assert_eq!(0.0, change_of_held(&recorder), "the writer holds only the gate");
         reader.release().await.unwrap();
         let writer = writer.await.unwrap();
-        assert_eq!(0.0, change_of_held(&recorder), "the reader is gone, and the writer is there");
+        assert_eq!(0.0, change_of_held(&recorder), "the reader has released, and the writer holds the lock");
         drop(writer);
         world.settle().await;
         assert_eq!(-1.0, change_of_held(&recorder));

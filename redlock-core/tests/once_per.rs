@@ -210,7 +210,7 @@ fn requests_are_futures() {
         let one = is_future(world.redlock.lock(&names, TTL));
         let other = is_future(world.redlock.try_lock("c", TTL));
         let (one, other) = both(one, other).await;
-        drop((one.unwrap(), other.unwrap().expect("it is free")));
+        drop((one.unwrap(), other.unwrap().expect("the lock is free")));
         world.nothing_left().await;
     });
 }

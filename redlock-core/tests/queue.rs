@@ -255,15 +255,15 @@ fn try_lock_in_a_loop_lets_other_tasks_run() {
 
 /// Returns the numbers of the turns that begin with a pause.
 ///
-/// With `rival`, another client holds the lock for an instant in the first pause.
-fn pauses(rival: bool) -> Vec<usize> {
+/// With `other_client`, another client holds the lock for an instant in the first pause.
+fn pauses(other_client: bool) -> Vec<usize> {
     with_five(async move |world| {
         world.nodes.iter().for_each(|node| drop(node.clone().ordered().watching()));
         let (other, there) = (world.other_client(), world.clone());
         world.spawn(async move {
             // The holds begin at whole milliseconds.
             there.sleep(MS / 2).await;
-            while rival && other.try_lock("a", TTL).await.unwrap().is_none() {
+            while other_client && other.try_lock("a", TTL).await.unwrap().is_none() {
                 there.sleep(MS).await;
             }
         });

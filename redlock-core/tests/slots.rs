@@ -11,7 +11,7 @@ use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome};
 use redlock_testkit::{Fault, Operation};
 
 #[test]
-fn all_slots_are_held_by_different_holders_and_no_other_one_gets_in() {
+fn all_slots_have_different_holders_and_further_requests_are_denied() {
     with_five(async |world| {
         let (first, second) =
             (world.redlock.slots("s", 4).unwrap(), world.other_client().slots("s", 4).unwrap());
@@ -38,7 +38,7 @@ fn all_slots_are_held_by_different_holders_and_no_other_one_gets_in() {
 }
 
 #[test]
-fn any_client_takes_part_by_the_published_names() {
+fn any_client_can_lock_a_slot_by_its_published_name() {
     with_five(async |world| {
         let slots = world.redlock.slots("s", 2).unwrap();
         let plain = world.other_client();
@@ -117,7 +117,7 @@ fn waiting_tasks_attempt_a_slot_only_when_it_is_free() {
 
 /// Both are notified at the same moment. The first one attempts the slot, and the other one sees that it is taken.
 #[test]
-fn of_the_waiters_in_two_processes_one_attempts_a_free_slot() {
+fn one_of_the_waiters_in_two_processes_attempts_a_free_slot() {
     with_watching(async |world| {
         let guard = world.other_client().slots("s", 1).unwrap().acquire(60 * TTL).await.unwrap();
         for redlock in [world.redlock.clone(), world.other_client()] {

@@ -97,7 +97,7 @@ fn work_gets_its_lease_and_a_loss_is_an_error_with_the_output() {
 }
 
 #[test]
-fn a_panic_of_the_work_comes_through_and_the_lock_is_released() {
+fn a_panic_of_the_work_is_propagated_and_the_lock_is_released() {
     let nodes = nodes();
     let redlock = over(&nodes);
     let panic = catch_unwind(AssertUnwindSafe(|| redlock.run("a", TTL, |_| panic!("the panic as it was"))));

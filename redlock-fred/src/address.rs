@@ -176,8 +176,8 @@ mod tests {
     fn control_characters_are_rejected() {
         assert!(message("redis://a%0d%0aINFO").contains("control character"));
         let server = ServerConfig::new_centralized("a\r\nINFO\x1b[31m", 6379);
-        let said = message(Config { server, ..Config::default() });
-        assert!(said.contains("control character") && !said.contains(char::is_control), "{said:?}");
+        let text = message(Config { server, ..Config::default() });
+        assert!(text.contains("control character") && !text.contains(char::is_control), "{text:?}");
     }
 
     #[test]

@@ -57,11 +57,11 @@
 //!
 //! # Hostile servers
 //!
-//! fred's decoder has no bounds of its own. A few KB of nested arrays overflow the stack, which aborts the process, and
-//! an endless reply takes memory and CPU time without limit. On Linux and Android a node therefore puts a relay between
-//! fred and the server, in the same process. The relay connects to the server, with TLS if the configuration requires
-//! it. It closes the connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of nesting.
-//! fred reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
+//! fred's decoder has no bounds. A few KB of nested arrays overflow the stack, which aborts the process, and an endless
+//! reply takes memory and CPU time without limit. On Linux and Android a node therefore puts a relay between fred and
+//! the server, in the same process. The relay connects to the server, with TLS if the configuration requires it. It
+//! closes the connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of nesting. fred
+//! reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
 //! sockets, no node connects.
 //!
 //! **On other systems, and with [`node_with_connection`], fred reads the server's replies directly: use them only with
@@ -76,7 +76,7 @@
 //! | Operation | Default limit | Reason |
 //! |---|---|---|
 //! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
-//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit of its own: the core drops a late request and cleans it up |
+//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit: the core drops a late request and cleans it up |
 //!
 //! # Fencing
 //!

@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn an_error_of_the_system_is_human_readable() {
-        let said = |error: std::io::Error| failure(&error.into()).message;
+        let message = |error: std::io::Error| failure(&error.into()).message;
         let denied = std::io::Error::from_raw_os_error(13);
-        assert!(denied.to_string().starts_with(&said(denied)));
-        assert!(said(std::io::ErrorKind::BrokenPipe.into()).contains("BrokenPipe"));
+        assert!(denied.to_string().starts_with(&message(denied)));
+        assert!(message(std::io::ErrorKind::BrokenPipe.into()).contains("BrokenPipe"));
     }
 
     #[test]
@@ -176,8 +176,8 @@ mod tests {
             library: \"SSL routines\", function: \"tls_post_process_server_certificate\", \
             reason: \"certificate verify failed\", file: \"../ssl/statem/statem_clnt.c\", line: 1889 }]))) }, \
             X509VerifyResult { code: 10, error: \"certificate has expired\" })";
-        let said = not_connected(&Error::new(ErrorKind::IO, details)).message;
-        assert_eq!("certificate verify failed: certificate has expired", said);
+        let message = not_connected(&Error::new(ErrorKind::IO, details)).message;
+        assert_eq!("certificate verify failed: certificate has expired", message);
         let odd = "Ssl(ErrorStack([]))";
         assert_eq!(odd, not_connected(&Error::new(ErrorKind::IO, odd)).message);
     }

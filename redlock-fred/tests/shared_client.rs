@@ -32,14 +32,14 @@ async fn client(server: &RedisServer, version: RespVersion) -> Client {
 }
 
 async fn in_resp2(server: &RedisServer) -> Arc<dyn LockNode> {
-    lent(server, &client(server, RespVersion::RESP2).await)
+    borrowed(server, &client(server, RespVersion::RESP2).await)
 }
 
 async fn in_resp3(server: &RedisServer) -> Arc<dyn LockNode> {
-    lent(server, &client(server, RespVersion::RESP3).await)
+    borrowed(server, &client(server, RespVersion::RESP3).await)
 }
 
-fn lent(server: &RedisServer, client: &Client) -> Arc<dyn LockNode> {
+fn borrowed(server: &RedisServer, client: &Client) -> Arc<dyn LockNode> {
     Arc::new(node_with_connection(format!("127.0.0.1:{}", server.port()), client, &Options::tokio()))
 }
 
@@ -74,7 +74,7 @@ async fn the_application_and_the_locks_share_a_client() {
     let (mut nodes, mut clients) = (Vec::new(), Vec::new());
     for server in &servers {
         let client = client(server, RespVersion::RESP2).await;
-        nodes.push(lent(server, &client));
+        nodes.push(borrowed(server, &client));
         clients.push(client);
     }
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().unwrap();
@@ -96,7 +96,7 @@ async fn the_application_and_the_locks_share_a_client() {
 async fn a_client_that_reconnects_brings_the_node_back_and_replays_nothing() {
     let server = RedisServer::start();
     let client = client(&server, RespVersion::RESP2).await;
-    let node = lent(&server, &client);
+    let node = borrowed(&server, &client);
     assert!(votes(&*node).await);
     server.kill();
     until(async || {
@@ -119,7 +119,7 @@ async fn a_client_that_reconnects_brings_the_node_back_and_replays_nothing() {
 async fn requests_in_flight_when_the_server_dies_are_not_sent_again() {
     let server = RedisServer::start();
     let client = client(&server, RespVersion::RESP2).await;
-    let node = lent(&server, &client);
+    let node = borrowed(&server, &client);
     assert!(votes(&*node).await);
     server.pause();
     let mine = claim();
@@ -138,7 +138,7 @@ async fn requests_that_a_hung_server_carries_out_late_are_cleaned_up() {
     let servers = RedisServer::start_many(3);
     let mut nodes = Vec::new();
     for server in &servers {
-        nodes.push(lent(server, &client(server, RespVersion::RESP2).await));
+        nodes.push(borrowed(server, &client(server, RespVersion::RESP2).await));
     }
     let redlock = Redlock::builder(TokioRuntime::new())
         .nodes(nodes)

@@ -37,7 +37,7 @@ async fn page(redlock: &Redlock, rebuild: impl Future<Output = ()>) -> Result<&'
             println!("another process rebuilds the entry; the old one will do");
             Ok("old")
         }
-        // The lock only prevents duplicate work, so this error is no reason to work without it.
+        // The lock only prevents duplicate work. This error does not justify work without the lock.
         Err(error) if error.kind() == ErrorKind::NoQuorum => {
             println!("cannot acquire the lock: {error}");
             Ok("old")

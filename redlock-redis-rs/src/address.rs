@@ -169,8 +169,8 @@ mod tests {
     fn control_characters_are_rejected() {
         assert!(message("redis://a%0d%0aINFO").contains("control character"));
         let info = ConnectionAddr::Tcp("a\r\nINFO\x1b[31m".into(), 6379).into_connection_info().unwrap();
-        let said = message(info);
-        assert!(said.contains("control character") && !said.contains(char::is_control), "{said:?}");
+        let text = message(info);
+        assert!(text.contains("control character") && !text.contains(char::is_control), "{text:?}");
     }
 
     #[test]

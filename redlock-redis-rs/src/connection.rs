@@ -121,14 +121,14 @@ impl Connection {
     /// Records the loss if a command failed.
     fn concluded<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         if outcome.is_err() {
-            self.loss.happened();
+            self.loss.record();
         }
         outcome
     }
 
     /// Returns an error if the connection is lost.
     fn check(&self) -> Result<(), Failure> {
-        if self.loss.has_happened() { Err(Failure::not_sent("the connection is lost")) } else { Ok(()) }
+        if self.loss.is_recorded() { Err(Failure::not_sent("the connection is lost")) } else { Ok(()) }
     }
 }
 
@@ -194,32 +194,32 @@ impl redlock_wire::Connection for Connection {
 /// Shows whether the connection is lost.
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("lost", &self.loss.has_happened()).finish_non_exhaustive()
+        f.debug_struct("Connection").field("lost", &self.loss.is_recorded()).finish_non_exhaustive()
     }
 }
 
 /// The flag and the event of a connection's loss.
 #[derive(Default)]
 struct Loss {
-    happened: AtomicBool,
+    recorded: AtomicBool,
     event: Event,
 }
 
 impl Loss {
-    fn has_happened(&self) -> bool {
-        self.happened.load(Ordering::Acquire)
+    fn is_recorded(&self) -> bool {
+        self.recorded.load(Ordering::Acquire)
     }
 
-    fn happened(&self) {
-        self.happened.store(true, Ordering::Release);
+    fn record(&self) {
+        self.recorded.store(true, Ordering::Release);
         self.event.notify(usize::MAX);
     }
 
     async fn wait(&self) {
-        while !self.has_happened() {
+        while !self.is_recorded() {
             // Listens before it reads the flag, so that the loss is not missed.
             let event = self.event.listen();
-            if !self.has_happened() {
+            if !self.is_recorded() {
                 event.await;
             }
         }
@@ -231,6 +231,6 @@ struct Driver(Arc<Loss>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.0.happened();
+        self.0.record();
     }
 }

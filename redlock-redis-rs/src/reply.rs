@@ -52,7 +52,7 @@ pub(crate) fn denies_resp3(error: &RedisError) -> bool {
         })
 }
 
-/// Returns the server's error in its own words, if it is one.
+/// Returns the text of an error reply; `None` if the error is not from the server.
 fn server_error(error: &RedisError) -> Option<String> {
     let errors = error.clone().into_server_errors()?;
     errors.first().map(|(_, error)| text(error))

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_sends_without_end_leaves_the_thread_to_other_tasks() {
+    async fn a_server_that_sends_without_end_does_not_block_other_tasks() {
         const CHUNK: usize = 4096;
 
         let sent = Arc::new(AtomicUsize::new(0));

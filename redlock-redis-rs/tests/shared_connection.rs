@@ -24,17 +24,17 @@ fn client(server: &RedisServer) -> Client {
 /// Connects in RESP2, the default. The limit of the client, 500 ms, is off, since a busy machine exceeds it.
 async fn multiplexed(server: &RedisServer) -> Arc<dyn LockNode> {
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
-    lent(server, client(server).get_multiplexed_async_connection_with_config(&config).await.unwrap())
+    borrowed(server, client(server).get_multiplexed_async_connection_with_config(&config).await.unwrap())
 }
 
 /// Connects in RESP3, without the limit.
 async fn managed(server: &RedisServer) -> Arc<dyn LockNode> {
     let client = Client::open(format!("{}/?protocol=resp3", server.url())).unwrap();
     let config = ConnectionManagerConfig::new().set_response_timeout(None);
-    lent(server, client.get_connection_manager_with_config(config).await.unwrap())
+    borrowed(server, client.get_connection_manager_with_config(config).await.unwrap())
 }
 
-fn lent(
+fn borrowed(
     server: &RedisServer,
     connection: impl ConnectionLike + Clone + Send + Sync + 'static,
 ) -> Arc<dyn LockNode> {
@@ -73,7 +73,7 @@ async fn the_application_and_the_locks_share_a_connection() {
     let mut connections = Vec::new();
     for server in &servers {
         let connection = client(server).get_multiplexed_async_connection().await.unwrap();
-        nodes.push(lent(server, connection.clone()));
+        nodes.push(borrowed(server, connection.clone()));
         connections.push(connection);
     }
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().unwrap();
@@ -126,7 +126,7 @@ async fn requests_that_a_hung_server_carries_out_late_are_cleaned_up() {
     for server in &servers {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let connection = client(server).get_multiplexed_async_connection_with_config(&config).await.unwrap();
-        nodes.push(lent(server, connection));
+        nodes.push(borrowed(server, connection));
     }
     let redlock = Redlock::builder(TokioRuntime::new())
         .nodes(nodes)

@@ -15,7 +15,7 @@ use smol::Timer;
 use smol::future::or;
 
 /// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 fn ttl() -> Ttl {
     Ttl::new(Duration::from_secs(60)).unwrap()
@@ -24,7 +24,7 @@ fn ttl() -> Ttl {
 /// Returns the output of the future, or panics after a time.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     or(future, async {
-        Timer::after(PATIENCE).await;
+        Timer::after(WAIT_LIMIT).await;
         panic!("it hangs")
     })
     .await
@@ -63,7 +63,7 @@ fn a_node_votes_heals_and_ends() {
 }
 
 #[test]
-fn a_lock_is_taken_and_released() {
+fn a_lock_is_acquired_and_released() {
     let servers = RedisServer::start_many(3);
     let redlock =
         builder_with(servers.iter().map(RedisServer::url), &Options::smol()).unwrap().build().unwrap();

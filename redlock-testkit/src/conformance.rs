@@ -243,9 +243,9 @@ fn is_met(need: &str, stage: &Stage) -> bool {
 fn on_stage<T>(backend: &impl Backend, steps: impl AsyncFnOnce(&Stage) -> T) -> T {
     let mut output = None;
     backend.block_on(async {
-        let (node, twin) = (backend.node().await, backend.node().await);
+        let (node, other_node) = (backend.node().await, backend.node().await);
         let (runtime, no_lock, lose) = (backend.runtime(), backend.no_lock().await, backend.loss());
-        output = Some(steps(&Stage { node, twin, runtime, no_lock, lose }).await);
+        output = Some(steps(&Stage { node, other_node, runtime, no_lock, lose }).await);
     });
     output.expect("the backend runs the case to completion")
 }

@@ -202,7 +202,7 @@
 //! use redlock_testkit::MemoryNode;
 //! use redlock_testkit::conformance::Backend;
 //!
-//! /// A server of its own for each case: here, one in memory.
+//! /// A separate server for each case: here, one in memory.
 //! struct MyBackend(MemoryNode);
 //!
 //! impl Backend for MyBackend {
@@ -272,7 +272,7 @@
 //! # Real servers
 //!
 //! Feature `server`, on Unix, runs `redis-server` processes, or the program in the environment variable
-//! `REDLOCK_SERVER`. Each has a free port of the loopback interface and a directory of its own. A test can kill, pause,
+//! `REDLOCK_SERVER`. Each has a free port of the loopback interface and a private directory. A test can kill, pause,
 //! restart and inspect them. They end when the value that owns them is dropped. A test that requires a server fails
 //! without one: it is not skipped.
 //!

@@ -5,7 +5,7 @@
 //! next timer when none can, so an hour passes in milliseconds. The order of ready tasks and every random byte are
 //! drawn from the seed: the same seed replays the same run.
 //!
-//! Each [`Process`] is a `Runtime` of its own: a program on a machine with its own clock. It can be paused (stopped, as
+//! Each [`Process`] is a separate `Runtime`: a program on a machine with its own clock. It can be paused (stopped, as
 //! by SIGSTOP), suspended (like a laptop whose lid is closed) and killed.
 //!
 //! ```

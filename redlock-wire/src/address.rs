@@ -73,8 +73,8 @@ impl Address {
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the URL has none of these forms. The message shows at
     ///   most the scheme and the host, never a password.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        if let Some(mistake) = mistake(url) {
-            return Err(invalid(url.trim(), None, mistake));
+        if let Some(common_mistake) = common_mistake(url) {
+            return Err(invalid(url.trim(), None, common_mistake));
         }
         let parsed = Url::parse(url).map_err(|reason| invalid(url, None, &reason.to_string()))?;
         let address = match parsed.scheme() {
@@ -234,8 +234,8 @@ impl Endpoint {
     }
 }
 
-/// Returns a frequent mistake, for which the parser has no clear message.
-fn mistake(url: &str) -> Option<&'static str> {
+/// Returns a frequent common_mistake, for which the parser has no clear message.
+fn common_mistake(url: &str) -> Option<&'static str> {
     if url.trim() != url {
         return Some("blank before or after the URL");
     }
@@ -258,7 +258,7 @@ fn number(database: &str) -> Result<u32, String> {
     database.parse().map_err(|_| "the database is not a number from 0 to 4294967295".into())
 }
 
-/// Returns an error that shows only the parts of `url` that are no secret.
+/// Returns an error that shows only the parts of `url` that are not secret.
 fn invalid(url: &str, parsed: Option<&Url>, reason: &str) -> Error {
     let scheme = match url.split_once("://") {
         Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+') => {

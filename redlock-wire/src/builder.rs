@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_of_another_kind_stays() {
+    async fn an_error_of_another_kind_is_unchanged() {
         let options = Options::new(Arc::new(TokioRuntime::new()));
         let redlock = builder([Ok(Fake::default())], &options).unwrap().build().unwrap();
         redlock.close().await;

@@ -79,8 +79,8 @@ pub trait Connection: Send + Sync + 'static {
 
     /// Sends one command and waits for its reply.
     ///
-    /// The command follows everything sent before on this connection. The method has no time limit of its own: the
-    /// caller drops the future. An error reply of the server is an `Ok`.
+    /// The command follows everything sent before on this connection. The method has no time limit: the caller drops
+    /// the future. An error reply of the server is an `Ok`.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ pub enum Reply {
 pub struct Failure {
     /// The possible delivery of the command.
     pub sent: Sent,
-    /// The client's error in its own words.
+    /// The text of the client's error.
     ///
     /// It may be long and may repeat a secret, so it is sanitized before it is shown.
     pub message: String,

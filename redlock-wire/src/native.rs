@@ -86,7 +86,7 @@ impl Native {
 ///
 /// The script must then be sent instead.
 ///
-/// A key of another type is no rejection: it is a reply about the key.
+/// A key of another type is not a rejection, because the reply is about the key.
 pub(crate) fn is_rejected(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(message) if !message.starts_with("WRONGTYPE"))
 }

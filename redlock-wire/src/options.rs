@@ -78,7 +78,7 @@ impl ConnectTimeout {
 }
 
 impl Options {
-    /// Returns a copy for one node, with a node timeout of its own.
+    /// Returns a copy for one node, with a separate node timeout.
     pub(crate) fn of_a_node(&self) -> Self {
         Self { connect_timeout: ConnectTimeout::of(self.connect_timeout.chosen), ..self.clone() }
     }
@@ -205,9 +205,9 @@ impl Options {
     /// Sets the longest delay between two connection attempts. The default is 200 ms.
     ///
     /// The minimum is 10 ms; shorter values count as 10 ms. The delays double from 10 ms up to this one, and each is
-    /// random between half of it and the whole. Raise it if many processes reconnect to a server at once; a server that
-    /// comes back is then used again later. After a rejected login or TLS certificate the delay is 5 s, or this one if
-    /// it is longer.
+    /// random between half of its value and all of it. Raise it if many processes reconnect to a server at once; a
+    /// server that comes back is then used again later. After a rejected login or TLS certificate the delay is 5 s, or
+    /// this one if it is longer.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -379,7 +379,7 @@ impl Options {
     /// ```
     ///
     /// The callback replaces user and password of all addresses. If servers have different passwords, create each node
-    /// with options of its own.
+    /// with separate options.
     pub fn credentials<F, T>(mut self, source: F) -> Self
     where
         F: Fn() -> T + Send + Sync + 'static,

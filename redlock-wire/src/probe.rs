@@ -1,8 +1,8 @@
-//! Probes a server before its connection is given up.
+//! Probes a server before its connection is ended.
 //!
-//! Requests that were given up prove little: they may have waited in this process, and their replies may lie in the
-//! socket. Thus the supervisor, which runs where the connection is driven, sends a `PING` behind them. It gives the
-//! connection up only if nothing at all arrives for a while in which the process ran.
+//! Dropped requests prove little: they may have waited in this process, and their replies may be unread in the socket.
+//! Thus the supervisor, which runs where the connection is driven, sends a `PING` behind them. It ends the connection
+//! only if no byte arrives for a while in which the process ran.
 //!
 //! The supervisor also probes an idle connection. It thus detects an unreachable server, and one that floods, within
 //! seconds.
@@ -16,7 +16,7 @@ use crate::connection::{Command, Connection};
 use crate::first::{First, first};
 use crate::slot::Active;
 
-/// The time without doubt after which the server is probed.
+/// The interval between probes while no request is unanswered.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The shortest silence that counts. The node timeout applies instead if it is longer.
@@ -36,7 +36,7 @@ const FLOOD: u32 = 25;
 /// them.
 const PARTS: u32 = 8;
 
-/// The reason for giving up an unresponsive connection.
+/// The reason reported when an unresponsive connection is ended.
 pub(crate) const UNRESPONSIVE: &str = "the server stopped responding";
 
 /// The reason reported when the connection was lost.
@@ -66,13 +66,13 @@ pub(crate) async fn unresponsive<K: Connection>(
     }
 }
 
-/// Returns the reason for giving the connection up, if there is one.
+/// Returns the reason for ending the connection, if there is one.
 async fn probe<K: Connection>(
     link: &Active<K>,
     runtime: &dyn Runtime,
     silence: Duration,
 ) -> Option<&'static str> {
-    // Any reply from now on clears this doubt.
+    // Any reply from now on clears the suspicion.
     link.doubt(runtime.now());
     let mut reply = pin!(link.call(K::pack(PING)));
     let first_look = link.observe();
@@ -92,7 +92,7 @@ async fn probe<K: Connection>(
         let now = link.observe();
         silent = match (first_look, before, now) {
             (_, Some(before), Some(now)) if now.reads != before.reads => 0,
-            // The client has sent nothing since the probe began, or has not looked for replies. This is no evidence
+            // The client has sent nothing since the probe began, or has not read since then. This is not evidence
             // against the server.
             (Some(first), _, Some(now)) if now.writes == first.writes || !now.found_nothing => silent,
             _ => silent + 1,

@@ -1,11 +1,11 @@
 //! Observes and ends the use of a connection's socket.
 //!
-//! A client reads and sends in tasks of its own. On a busy machine these may be scheduled much later than the tasks in
+//! A client reads and sends in separate tasks. On a busy machine these may be scheduled much later than the tasks in
 //! which a node runs. Two things follow.
 //!
 //! - A server is not silent just because the client has returned no reply. The socket shows more: whether the client
 //!   has sent a request, and has looked for replies since and found none.
-//! - A client may send long after its node has given the connection up. Such a write could leave a key behind, if its
+//! - A client may send long after its node has ended the connection. Such a write could leave a key behind, if its
 //!   cleanup ended before. Thus a node closes the socket before it opens the next connection.
 //!
 //! For both, an adapter performs each read and write of a socket through its [`SocketHandle`].
@@ -33,7 +33,7 @@ struct State {
     reads: u64,
     /// The number of writes, pending ones included.
     writes: u64,
-    /// The task to wake to make it look for bytes, if the last read found none.
+    /// The task to wake so that it reads again, if the last read found no bytes.
     reader: Option<Waker>,
     /// `true` if a read has found nothing since the last observation.
     found_nothing: bool,
@@ -106,7 +106,7 @@ impl SocketHandle {
         if state.is_closed { closed() } else { flush() }
     }
 
-    /// Returns the activity so far, and makes the client look for bytes again.
+    /// Returns the activity so far, and makes the client read again.
     pub(crate) fn observe(&self) -> Observation {
         let mut state = self.state();
         let State { reads, writes, found_nothing, .. } = *state;

@@ -182,7 +182,7 @@ async fn a_request_that_fails_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_missing_on_the_server_is_sent_along() {
+async fn a_script_missing_on_the_server_is_sent_in_full() {
     let (fake, node) = node();
     lock(&node).await.unwrap();
     fake.calls();

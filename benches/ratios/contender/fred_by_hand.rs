@@ -73,7 +73,7 @@ impl Contender for FredByHand {
         let held = Held { key: key.to_owned(), token: token() };
         let call = |client: &Client| {
             let (client, Held { key, token }) = (client.clone(), held.clone());
-            let expiry = Expiration::PX(i64::try_from(TTL.as_millis()).expect("a few seconds"));
+            let expiry = Expiration::PX(i64::try_from(TTL.as_millis()).expect("the TTL is a few seconds"));
             async move {
                 let old =
                     client.set::<Option<String>, _, _>(key, token, Some(expiry), Some(SetOptions::NX), false);

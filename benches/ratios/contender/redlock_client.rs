@@ -34,7 +34,8 @@ impl RedlockClient {
     }
 
     fn polling<N: LockNode>(nodes: impl Iterator<Item = Result<N, Error>>) -> Self {
-        let nodes = nodes.map(|node| Arc::new(Polling(node.expect("good addresses"))) as Arc<dyn LockNode>);
+        let nodes =
+            nodes.map(|node| Arc::new(Polling(node.expect("the addresses are valid"))) as Arc<dyn LockNode>);
         Self::built(Ok(Redlock::builder(TokioRuntime::new()).nodes(nodes)))
     }
 
@@ -44,7 +45,7 @@ impl RedlockClient {
     }
 
     fn built(builder: Result<Builder, Error>) -> Self {
-        Self(builder.and_then(Builder::build).expect("good addresses and settings"))
+        Self(builder.and_then(Builder::build).expect("the addresses and settings are valid"))
     }
 }
 

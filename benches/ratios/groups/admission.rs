@@ -43,7 +43,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
 }
 
 fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("the system has what a runtime needs")
+    Builder::new_current_thread().enable_all().build().expect("the runtime starts")
 }
 
 /// Ends the quarantine of new servers.

@@ -21,7 +21,7 @@ const NODES: [usize; 4] = [1, 3, 5, 9];
 const CYCLES: u32 = 2_000;
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime without I/O");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("the runtime starts");
     let worlds = NODES.map(|nodes| World::new(&runtime, nodes));
     let slices = worlds.iter().flat_map(|world| {
         [
@@ -83,7 +83,7 @@ impl<'a> World<'a> {
             nodes: InstantNode::granting(nodes),
             free: InstantNode::redlock(InstantNode::granting(nodes)),
             held: InstantNode::redlock(InstantNode::denying(nodes, &holder)),
-            claim: Claim::new("a".into_resources().expect("a good name"), holder),
+            claim: Claim::new("a".into_resources().expect("the name is valid"), holder),
         }
     }
 

@@ -40,7 +40,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     for locks in [10_000, 100_000] {
         let (servers, urls) = servers(5);
         let options = Options::tokio();
-        let nodes = urls.iter().map(|url| redlock_redis_rs::node(url, &options).expect("a good address"));
+        let nodes =
+            urls.iter().map(|url| redlock_redis_rs::node(url, &options).expect("the address is valid"));
         facts.extend(held("servers", nodes.collect(), &servers, locks / share, ttl));
     }
     facts
@@ -60,7 +61,7 @@ fn held<N: LockNode>(
     let first = nodes.next().map(|node| Timed { node, renewals: Arc::clone(&renewals) });
     let first = first.map(|node| Arc::new(node) as Arc<dyn LockNode>);
     let nodes = first.into_iter().chain(nodes.map(|node| Arc::new(node) as Arc<dyn LockNode>));
-    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().expect("good nodes");
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().expect("the nodes are valid");
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     // This lock waits until the nodes are connected.
     runtime.block_on(async {
@@ -162,7 +163,7 @@ impl Renewals {
         let number = name.and_then(|name| std::str::from_utf8(name).ok()?.parse::<usize>().ok());
         let Some(last) = number.and_then(|number| self.last.get(number)) else { return };
         let now = suspend_aware_now().saturating_duration_since(redlock_core::runtime::Instant::ORIGIN);
-        let now = u64::try_from(now.as_nanos()).expect("centuries");
+        let now = u64::try_from(now.as_nanos()).expect("the time fits into 64 bits");
         let before = last.swap(now, Ordering::Relaxed);
         if renewal {
             self.longest.fetch_max(now - before, Ordering::Relaxed);

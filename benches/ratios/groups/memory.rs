@@ -27,7 +27,7 @@ pub(crate) fn run() -> Vec<Row> {
 
 #[allow(clippy::cast_precision_loss)] // some megabytes
 fn bytes_per_lock(redlock: &Redlock) -> f64 {
-    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime without I/O");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("the runtime starts");
     let mut guards = Vec::with_capacity(LOCKS);
     let counted = allocation_counter::measure(|| {
         runtime.block_on(async {

@@ -32,7 +32,7 @@ impl Stage {
             Flavor::CurrentThread => Builder::new_current_thread().enable_all().build(),
             Flavor::MultiThread => Builder::new_multi_thread().enable_all().build(),
         };
-        let runtime = runtime.expect("the system has what a runtime needs");
+        let runtime = runtime.expect("the runtime starts");
         let client = runtime.block_on(async {
             let client = kind.connect(&urls);
             // Other load of the machine may make the first attempts fail.

@@ -95,7 +95,7 @@ fn waits(servers: &[RedisServer], urls: &[String], connect: Connect, times: u64,
         Wire::all(&mut wires, &["SET", &key, "other", "NX", "PX", &px.as_millis().to_string()]);
         requests.send(key.clone()).expect("the waiter runs");
         let begin = match end {
-            End::Expired => set + u64::try_from(px.as_nanos()).expect("some milliseconds"),
+            End::Expired => set + u64::try_from(px.as_nanos()).expect("the time is a few milliseconds"),
             End::Deleted => {
                 std::thread::sleep(SETTLED);
                 let begin = now();
@@ -125,7 +125,7 @@ struct Wire(TcpStream);
 impl Wire {
     fn to(server: &RedisServer) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server runs");
-        stream.set_nodelay(true).expect("it is a socket");
+        stream.set_nodelay(true).expect("the socket is open");
         Self(stream)
     }
 

@@ -59,14 +59,14 @@ pub(crate) struct Party {
 impl Party {
     /// Starts a process with `tasks` that all contend for one lock, and waits until it is connected.
     pub(crate) fn start(way: Way, urls: &[String], tasks: usize, hold: Duration) -> Self {
-        let program = std::env::current_exe().expect("this program is a file");
+        let program = std::env::current_exe().expect("the program has a path");
         let mut child = Command::new(program)
             .args(["party", way.name(), &urls.join(","), &tasks.to_string(), &hold.as_micros().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program can be started");
-        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let lines = BufReader::new(child.stdout.take().expect("the output is piped")).lines();
         let mut party = Self { input: child.stdin.take(), child, lines };
         assert_eq!("ready", party.next_line());
         party
@@ -94,7 +94,7 @@ impl Party {
             let mut words = line.split(' ');
             let mut moment = || words.next().and_then(|word| word.parse().ok()).expect("the line is a hold");
             let (since, until, task) = (moment(), moment(), moment());
-            let task = usize::try_from(task).expect("some tasks");
+            let task = usize::try_from(task).expect("the number of tasks is small");
             holds.push(Hold { since, until, task });
         }
         holds
@@ -197,6 +197,6 @@ const KEY: &str = "contended";
 /// Returns nanoseconds of the clock that all processes share.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
-    let time = Duration::try_from(time).expect("it is never negative");
-    u64::try_from(time.as_nanos()).expect("centuries")
+    let time = Duration::try_from(time).expect("the time is not negative");
+    u64::try_from(time.as_nanos()).expect("the time fits into 64 bits")
 }

@@ -23,7 +23,7 @@ const GOAL: f64 = 2.0;
 #[allow(clippy::cast_precision_loss)] // some megabytes, some thousands
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(5);
-    let tasks = usize::try_from(scaled(effort, 10_000)).expect("no more than that");
+    let tasks = usize::try_from(scaled(effort, 10_000)).expect("the number of tasks is small");
     let lasts = Duration::from_millis(scaled(effort, 30_000));
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let served = Arc::new(Mutex::new(Vec::with_capacity(tasks)));

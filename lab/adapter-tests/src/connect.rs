@@ -76,7 +76,7 @@ async fn accepted_attempt<A: Adapter>(connector: &A::Connector, server: &RedisSe
 async fn leaves_nothing_on<A: Adapter>(server: &RedisServer) {
     let (connector, before) = (connector::<A>(server.port()), tasks());
     let mut shortest =
-        timeout(PATIENCE, attempt::<A>(&connector, u32::MAX)).await.expect("it hangs").unwrap();
+        timeout(PATIENCE, attempt::<A>(&connector, u32::MAX)).await.expect("the future hangs").unwrap();
     let mut dropped = 0;
     while dropped < ATTEMPTS {
         // An attempt may complete faster than all earlier ones. The remaining points are then chosen again.
@@ -86,7 +86,9 @@ async fn leaves_nothing_on<A: Adapter>(server: &RedisServer) {
         }
     }
     for number in 0..ATTEMPTS {
-        timeout(PATIENCE, accepted_attempt::<A>(&connector, server, number % 5)).await.expect("it hangs");
+        timeout(PATIENCE, accepted_attempt::<A>(&connector, server, number % 5))
+            .await
+            .expect("the future hangs");
     }
     eventually("its tasks end", PATIENCE, async || tasks() == before).await;
     eventually("its connections are closed", PATIENCE, async || clients(server) == 0).await;
@@ -113,7 +115,7 @@ pub(crate) async fn an_attempt_at_a_server_that_never_replies_leaves_nothing<A: 
         // One half is dropped in the first turns, the other half while the client waits for a reply.
         let mut turns = 0;
         while if number < ATTEMPTS / 2 { turns < number } else { silent.seen("") == commands } {
-            let outcome = timeout(PATIENCE, poll_in_turn(attempt.as_mut())).await.expect("it hangs");
+            let outcome = timeout(PATIENCE, poll_in_turn(attempt.as_mut())).await.expect("the future hangs");
             assert!(outcome.is_none(), "{outcome:?}");
             turns += 1;
         }

@@ -58,7 +58,7 @@ pub(crate) async fn a_counter_is_a_number_in_a_separate_key<A: Adapter>() {
     assert_eq!(Ok(denied_by("mine")), of(node.acquire_fenced(&other, minute()).await));
     assert_eq!(first, counted(&node, &mine).await, "a repeated request");
     assert_eq!(GRANTED, of(node.release(&mine).await));
-    assert_eq!([A], server.keys()[..], "it stays");
+    assert_eq!([A], server.keys()[..], "the counter remains");
     let second = counted(&node, &other).await;
     assert!(second > first, "{second}");
     assert_eq!(second.to_string(), server.command(&["GET", A]));
@@ -119,7 +119,7 @@ pub(crate) async fn a_confirmation_is_granted_unless_a_counter_is_greater<A: Ada
     assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.confirm(&both, more, token(8)).await));
     assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.refill_fenced(&both, more, token(8)).await));
     assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
-    assert!(pttl(&server, "a") <= 60_000, "nothing is changed");
+    assert!(pttl(&server, "a") <= 60_000, "no key is changed");
     assert_eq!(Ok(denied_by("mine")), of(node.confirm(&claim("a", "other"), more, token(10)).await));
     assert_eq!(Ok(denied_by("mine")), of(node.refill_fenced(&claim("a", "other"), more, token(10)).await));
     assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
@@ -160,12 +160,12 @@ pub(crate) async fn an_invalid_counter_is_an_error_that_names_the_resource<A: Ad
         if let ["SET", _, text] = command[..] {
             assert_eq!(text, server.command(&["GET", B]), "the counter is not raised");
         }
-        assert_eq!([B], server.keys()[..], "nothing is set");
+        assert_eq!([B], server.keys()[..], "no key is set");
         for key in ["a", "b"] {
             server.command(&["SET", key, "mine", "PX", "30000"]);
         }
         damaged(node.confirm(&both, minute(), token(7)).await);
-        assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
+        assert!(pttl(&server, "a") <= 30_000, "no key is extended");
         assert_eq!(GRANTED, of(node.release(&both).await));
     }
     assert!(node.connection().is_some(), "an error reply does not end the connection");
@@ -198,13 +198,13 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
         }
         let error = damaged(node.acquire_fenced(&mine, minute()).await);
         assert!(error.contains("s ahead of the server's clock"), "{error}");
-        assert_eq!([A], server.keys()[..], "nothing is set");
+        assert_eq!([A], server.keys()[..], "no key is set");
         assert_eq!(far, server.command(&["GET", A]), "the counter is not raised");
         server.command(&["SET", "a", "mine", "PX", "30000"]);
         damaged(node.confirm(&mine, minute(), soon).await);
         damaged(node.confirm(&mine, minute(), FencingToken::MAX).await);
         damaged(node.acquire_fenced(&mine, minute()).await);
-        assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
+        assert!(pttl(&server, "a") <= 30_000, "no key is extended");
         assert_eq!((&*far, -1), (&*server.command(&["GET", A]), pttl(&server, A)));
         assert_eq!(GRANTED, of(node.release(&mine).await));
     }
@@ -225,7 +225,7 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     }
     assert_eq!(["a", "b", A, B], server.keys()[..]);
     assert_eq!(format!("{first}\n{first}"), server.command(&["MGET", A, B]).trim());
-    assert!(pttl(&server, "a") <= 60_000, "nothing is changed");
+    assert!(pttl(&server, "a") <= 60_000, "no key is changed");
     let near = token(micros(&server) + 23 * 3_600_000_000);
     assert_eq!(
         GRANTED,

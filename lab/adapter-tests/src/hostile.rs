@@ -78,7 +78,7 @@ async fn stopped(server: &Scripted, first: &str, rest: &str) {
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+    tokio::time::timeout(PATIENCE, future).await.expect("the future hangs")
 }
 
 #[tokio::main(flavor = "current_thread")]

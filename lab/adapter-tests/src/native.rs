@@ -157,7 +157,7 @@ pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
         assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
         assert_eq!(GRANTED, of(node.release(&mine).await));
         assert_eq!(2, server.seen("DELEX a IFEQ "), "with scripts: {scripts}");
-        assert_eq!(handshakes, server.seen("EVALSHA"), "only in the handshake");
+        assert_eq!(handshakes, server.seen("EVALSHA"), "no script except in the handshake");
     }
 }
 

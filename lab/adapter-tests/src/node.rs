@@ -134,7 +134,7 @@ pub(crate) async fn one_resource_is_locked_extended_and_released<A: Adapter>() {
     assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
     assert!(pttl(&server, "a") > 50_000);
     assert_eq!(GRANTED, of(node.extend(&mine, ttl(1000)).await));
-    assert!(pttl(&server, "a") > 50_000, "nothing is shortened");
+    assert!(pttl(&server, "a") > 50_000, "no TTL is shortened");
 
     assert_eq!(GRANTED, of(node.release(&mine).await));
     assert!(server.keys().is_empty());
@@ -151,7 +151,7 @@ pub(crate) async fn several_resources_are_locked_all_or_none<A: Adapter>() {
     let Ok(Vote::Denied(denial)) = node.acquire(&all, minute()).await else { panic!("not denied") };
     assert_eq!(Some(Token::from_bytes("other")), denial.holder);
     assert!(denial.remaining.is_some_and(|left| left <= Duration::from_secs(30)), "{denial:?}");
-    assert_eq!(["b"], server.keys()[..], "nothing is set");
+    assert_eq!(["b"], server.keys()[..], "no key is set");
 
     server.command(&["DEL", "b"]);
     assert_eq!(GRANTED, of(node.acquire(&rest, ttl(30_000)).await));
@@ -162,7 +162,7 @@ pub(crate) async fn several_resources_are_locked_all_or_none<A: Adapter>() {
     assert!(pttl(&server, "a") > 35_000 && pttl(&server, "c") > 50_000);
     server.command(&["SET", "b", "other"]);
     assert_eq!(Ok(denied_by("other")), of(node.extend(&all, ttl(90_000)).await));
-    assert!(pttl(&server, "a") <= 40_000, "none is extended");
+    assert!(pttl(&server, "a") <= 40_000, "no key is extended");
 
     assert_eq!(GRANTED, of(node.release(&all).await), "the remaining keys of the claim");
     assert_eq!(["b"], server.keys()[..]);
@@ -212,7 +212,7 @@ pub(crate) async fn a_key_of_another_type_is_an_error_that_names_it<A: Adapter>(
             assert!(error.to_string().contains("\"list\""), "{error}");
         };
         names_it(node.acquire(&claim, minute()).await);
-        assert_eq!(["list"], server.keys()[..], "nothing is set");
+        assert_eq!(["list"], server.keys()[..], "no key is set");
         for resource in claim.resources().iter().map(ToString::to_string) {
             server.command(&["SET", &resource, "mine", "NX"]);
         }

@@ -14,7 +14,7 @@ use crate::secure::Secure;
 pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter>() {
     let secure = Secure::start();
     let connector = A::connector(secure.url().replace("//", "//:hunter2@")).unwrap();
-    let Err(failure) = connector.connect(None, &Hub::default()).await else { panic!("it connects") };
+    let Err(failure) = connector.connect(None, &Hub::default()).await else { panic!("the client connects") };
     assert_eq!(Sent::No, failure.sent);
     assert!(failure.message.to_lowercase().contains("certificate"), "{}", failure.message);
     assert!(!failure.message.contains("hunter2"), "{}", failure.message);

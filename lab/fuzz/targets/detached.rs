@@ -11,6 +11,6 @@ fuzz_target!(|json: &[u8]| {
     let _ = format!("{lease:?}");
     let written = serde_json::to_string(&lease).expect("a lease has a serialized form");
     assert!(written.is_ascii());
-    let again: DetachedLease = serde_json::from_str(&written).expect("what was written can be read");
+    let again: DetachedLease = serde_json::from_str(&written).expect("a written lease can be read");
     assert!(lease == again, "{lease:?} became {again:?}");
 });

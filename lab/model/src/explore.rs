@@ -180,7 +180,7 @@ impl Seen {
             let mut steps = Vec::new();
             model.steps(&state, &mut steps);
             let leads = |step: &M::Step| fingerprint(&model.key(&model.next(&state, *step))) == *wanted;
-            let step = steps.into_iter().find(leads).expect("a step has led there");
+            let step = steps.into_iter().find(leads).expect("some step leads to this state");
             state = model.next(&state, step);
             trace.push(step);
         }

@@ -372,8 +372,8 @@ fn millis(millis: u64) -> Duration {
 pub(crate) fn attempts() -> String {
     format!(
         "An attempt waits at most {} ms for the reply of a node (the node timeout). A waiting client tries again {} to \
-         {} ms after a failed attempt. If nodes notify it, it waits for them instead. Three attempts in a row without \
-         a quorum of replies end the request.",
+         {} ms after a failed attempt. If the nodes send notifications, the client waits for one instead. Three attempts in \
+         a row without a quorum of replies end the request.",
         NODE_TIMEOUT.as_millis(),
         RETRY_DELAY.as_millis() / 2,
         RETRY_DELAY.as_millis()

@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(vec![(3, 7, false)], failed(again()));
         assert_eq!(vec![(3, 7, false), (4, 8, false)], failed(again().not_granted(4, 0)));
         assert_eq!(vec![(3, 7, false)], failed(again().granted(4, 0, 8, 900)));
-        assert_eq!(0, failed(builder().sent(3, 1, 0, 8)).len(), "another client");
+        assert_eq!(0, failed(builder().sent(3, 1, 0, 8)).len(), "the request is from another client");
     }
 
     #[test]

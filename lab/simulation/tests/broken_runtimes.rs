@@ -104,7 +104,7 @@ impl Runtime for Handle {
     fn spawn(&self, mut future: BoxFuture<()>) {
         match self.flaw {
             SpawnDrops => drop(future),
-            TasksEndWithTheHandle => self.tasks.lock().expect("no code panics with it").push(future),
+            TasksEndWithTheHandle => self.tasks.lock().expect("no code panics with the mutex").push(future),
             TasksCannotSleep => {
                 // It polls the task once, and never again.
                 self.process.spawn(Box::pin(async move {

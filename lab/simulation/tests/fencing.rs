@@ -114,7 +114,7 @@ fn a_report_on_fenced_locks_has_the_tokens_and_the_command_to_repeat_it() {
         EventKind::Granted { fence: Some(fence), .. } => Some(fence),
         _ => None,
     });
-    let shown = format!(", fencing token {}", fence.expect("most locks have one"));
+    let shown = format!(", fencing token {}", fence.expect("most locks have a fencing token"));
     assert!(report.history.to_string().contains(&shown));
     assert!(report.replay().contains(" --locks mixed "), "{}", report.replay());
     let usual = Experiment::new(3).servers(3).faults(Faults::Fencing).run();

@@ -25,7 +25,7 @@ pub(crate) fn break_lock(args: &Break, shared: &Shared) -> Result<u8, Failure> {
         let name = &names[0];
         let found = redlock.inspect(name).await.map_err(failure)?;
         let mut tokens: Vec<_> = found.node_reports().iter().filter_map(token).collect();
-        tokens.retain(|token| is_meant(token, &args.holder));
+        tokens.retain(|token| is_named(token, &args.holder));
         tokens.dedup();
         if tokens.contains(&&Token::of_readers()) {
             let way = "stop their commands, or wait until their locks expire";
@@ -61,10 +61,10 @@ fn token(report: &NodeReport) -> Option<&Token> {
 }
 
 /// Compares with `LABEL#FINGERPRINT`, `#FINGERPRINT` or `FINGERPRINT`.
-fn is_meant(token: &Token, holder: &str) -> bool {
+fn is_named(token: &Token, holder: &str) -> bool {
     let shown = token.fingerprint().to_string();
-    let bare = shown.rsplit('#').next().unwrap_or_default();
-    shown == holder || bare == holder.strip_prefix('#').unwrap_or(holder)
+    let fingerprint = shown.rsplit('#').next().unwrap_or_default();
+    shown == holder || fingerprint == holder.strip_prefix('#').unwrap_or(holder)
 }
 
 #[cfg(test)]
@@ -75,10 +75,14 @@ mod tests {
     fn a_holder_is_named_with_and_without_its_label() {
         let token = Token::from_bytes(format!("web-1:77#{}", "0".repeat(40)));
         let shown = token.fingerprint().to_string();
-        let bare = shown.strip_prefix("web-1:77#").unwrap();
-        assert!(is_meant(&token, &shown) && is_meant(&token, bare) && is_meant(&token, &format!("#{bare}")));
-        for other in ["", "web-1:77", "web-2:77#00000000", &format!("web-2:77#{bare}")] {
-            assert!(!is_meant(&token, other), "{other}");
+        let fingerprint = shown.strip_prefix("web-1:77#").unwrap();
+        assert!(
+            is_named(&token, &shown)
+                && is_named(&token, fingerprint)
+                && is_named(&token, &format!("#{fingerprint}"))
+        );
+        for other in ["", "web-1:77", "web-2:77#00000000", &format!("web-2:77#{fingerprint}")] {
+            assert!(!is_named(&token, other), "{other}");
         }
     }
 }

@@ -56,7 +56,7 @@ impl From<&Finding> for Problem {
 /// Returns the servers in quarantine.
 fn quarantines(health: &Health) -> Vec<Problem> {
     let (severity, consequence) = if health.is_available() {
-        (Severity::Warning, "its votes do not count, so fewer failures are survived")
+        (Severity::Warning, "its votes do not count, so the locks tolerate fewer failures")
     } else {
         (Severity::Error, "its votes do not count, and too few others are left to grant a lock")
     };

@@ -45,7 +45,7 @@ pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
     })
 }
 
-/// Acquires a lock, and waits as the options say.
+/// Acquires a lock, and waits according to the options.
 pub(super) async fn acquire(
     redlock: &Redlock,
     target: &Target<'_>,

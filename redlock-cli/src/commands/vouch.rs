@@ -5,8 +5,8 @@ use redlock_redis_rs::{Health, NodeHealth};
 use super::{print, with_redlock};
 use crate::args::{Shared, Vouch};
 use crate::exit::Failure;
+use crate::messages::Messages;
 use crate::request;
-use crate::say::Say;
 use crate::settings;
 
 /// Ends the quarantine of the named servers. Returns the exit code.
@@ -15,17 +15,17 @@ pub(crate) fn vouch(args: &Vouch, shared: &Shared) -> Result<u8, Failure> {
         let fix = "set --longest-ttl or REDLOCK_LONGEST_TTL as in all programs";
         return Err(Failure::config(format!("a quarantine needs the longest TTL: {fix}")));
     }
-    let say = Say::new(shared.quiet, shared.verbose);
+    let messages = Messages::new(shared.quiet, shared.verbose);
     let result = with_redlock(shared, async |redlock| {
         let health = redlock.health().await;
         let nodes = args.servers.iter().map(|server| find(&health, server)).collect::<Result<Vec<_>, _>>()?;
         for node in nodes {
             let label = node.label();
             if node.is_healthy() {
-                say.note(&format!("{label} is not in quarantine"));
+                messages.note(&format!("{label} is not in quarantine"));
                 continue;
             }
-            say.warn(&warning(label));
+            messages.warn(&warning(label));
             redlock.vouch(node.index()).await.map_err(|error| request::failure(&error))?;
             if !shared.quiet {
                 print(&format!("ended the quarantine of {label}"))?;
@@ -33,7 +33,7 @@ pub(crate) fn vouch(args: &Vouch, shared: &Shared) -> Result<u8, Failure> {
         }
         Ok(0)
     });
-    say.flush();
+    messages.flush();
     result
 }
 

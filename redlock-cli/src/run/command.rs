@@ -16,35 +16,35 @@ use super::wire::{Task, Wait};
 use super::{lookup, signals};
 use crate::args::{AtLeastIf, Group, LeftoverArg, Run, Shared, Unavailable, Waiting};
 use crate::exit::{Code, Failure};
+use crate::messages::Messages;
 use crate::request::Kind;
-use crate::say::Say;
 use crate::settings::{self, bytes};
 
 /// Runs a command under a lock. Returns its exit code.
 pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
-    let say = Say::new(shared.quiet, shared.verbose);
+    let messages = Messages::new(shared.quiet, shared.verbose);
     let report = args.report.clone();
-    let plan = plan(args, shared, &say)?;
-    let Outcome { verdict, exit, report: content } = supervise(plan, &say)?;
+    let plan = plan(args, shared, &messages)?;
+    let Outcome { verdict, exit, report: content } = supervise(plan, &messages)?;
     let has_failed = matches!(exit, Exit::Code(code) if code != 0);
     if let Some(message) = verdict.message() {
         // With `-E 0`, a conflict is a success, so cron must not mail a message about it.
-        if has_failed { say.warn(&message) } else { say.note(&message) }
+        if has_failed { messages.warn(&message) } else { messages.note(&message) }
     }
     if let Some(path) = report {
         let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";
         if let Err(error) = fs::write(&path, text) {
-            say.warn(&format!("cannot write {}: {error}", path.display()));
+            messages.warn(&format!("cannot write {}: {error}", path.display()));
         }
     }
-    say.flush();
+    messages.flush();
     match exit {
         Exit::Code(code) => Ok(code),
-        Exit::Signal(signal) => Ok(die_of(signal)),
+        Exit::Signal(signal) => Ok(end_by_signal(signal)),
     }
 }
 
-fn plan(args: &Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
+fn plan(args: &Run, shared: &Shared, messages: &Messages) -> Result<Plan, Failure> {
     let times = Times::new(args.ttl, args.grace).map_err(Failure::usage)?;
     let signal = signals::parse(&args.signal);
     let signal = signal.ok_or_else(|| Failure::usage(format!("unknown signal {:?}", args.signal)))?;
@@ -57,7 +57,7 @@ fn plan(args: &Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
     let Some(program) = command.first() else { return Err(Failure::usage("a command is missing")) };
     lookup::check(program)?;
     let found = settings::find(shared)?;
-    found.warnings.iter().for_each(|warning| say.warn(warning));
+    found.warnings.iter().for_each(|warning| messages.warn(warning));
     let keep = args.once_per.map(Keep::once_per).or(args
         .at_least
         .map(|at_least| Keep { at_least, success_only: args.at_least_if == AtLeastIf::Success }));
@@ -129,7 +129,7 @@ fn leads_session() -> bool {
 }
 
 /// Ends this process by the signal that ended the command, so that a shell sees it. Returns only if that fails.
-fn die_of(signal: i32) -> u8 {
+fn end_by_signal(signal: i32) -> u8 {
     let code = u8::try_from(128 + signal).unwrap_or(Code::Internal as u8);
     if std::process::id() == 1 {
         // A signal does not end the first process of a container.

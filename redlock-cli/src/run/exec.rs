@@ -26,14 +26,14 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> Result<Infallibl
     let (Some(parent), Some(program)) = (parent, args.next()) else {
         return Err(Failure::usage(format!("{EXEC} is not for users")));
     };
-    die_with(parent)?;
+    end_with_parent(parent)?;
     signals::block(&parse(&blocked)).map_err(|error| Failure::internal("cannot block signals", error))?;
     let error = Command::new(&program).args(args).exec();
     Err(Failure::new(code(&error), format!("cannot execute {}: {error}", program.to_string_lossy())))
 }
 
 /// The kernel kills this process when its parent, the supervisor, ends.
-fn die_with(parent: Pid) -> Result<(), Failure> {
+fn end_with_parent(parent: Pid) -> Result<(), Failure> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use rustix::process::set_parent_process_death_signal;

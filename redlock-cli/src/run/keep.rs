@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn once_per_hour_is_nine_tenths_of_it_after_success() {
+    fn once_per_hour_keeps_the_lock_for_nine_tenths_after_success() {
         let keep = Keep::once_per(Duration::from_secs(3600));
         assert_eq!(Some(Duration::from_secs(3230)), keep.rest(at(100), at(110), true));
         assert_eq!(None, keep.rest(at(100), at(110), false));

@@ -1,8 +1,8 @@
 //! The decisions of the supervisor, without any I/O.
 //!
-//! [Events](Event) go in: messages of the keeper, signals, changes of the command. [Actions](Action) come out. The
-//! [supervisor](super::supervisor) carries them out in order. This module has the phases of a run; [`Work`] has the
-//! signals to a running command.
+//! The input is [events](Event): messages of the keeper, signals, changes of the command. The output is
+//! [actions](Action), which the [supervisor](super::supervisor) carries out in order. This module has the phases of a
+//! run; [`Work`] has the signals to a running command.
 //!
 //! ```text
 //! Asking --held--> Starting --started--> Working --tree is dead--> Releasing --> over

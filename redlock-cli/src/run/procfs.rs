@@ -137,7 +137,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_is_there() {
+    fn this_process_is_listed() {
         let pid = i32::try_from(std::process::id()).unwrap();
         assert!(all().iter().any(|process| process.pid == pid && process.is_alive()));
         assert!(!environment_has(pid, "REDLOCK_HOLDERS", "none"));

@@ -28,8 +28,8 @@ use super::tree::Tree;
 use super::verdict::{Ended, Exit, Verdict};
 use super::wire::{self, FromKeeper, Held, Lines, Task, ToKeeper};
 use crate::exit::{Code, Failure};
+use crate::messages::Messages;
 use crate::request::Kind;
-use crate::say::Say;
 use crate::settings::SECRET_VARIABLES;
 
 /// Everything that a run needs.
@@ -50,7 +50,7 @@ pub(crate) struct Outcome {
 }
 
 /// Runs the command under its lock.
-pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
+pub(crate) fn supervise(plan: Plan, messages: &Messages) -> Result<Outcome, Failure> {
     let fail = |error: io::Error| Failure::internal("cannot start", error);
     let signals = Signals::new().map_err(fail)?;
     // This precedes the start of the keeper.
@@ -81,7 +81,7 @@ pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
         child: None,
         ended: None,
         warned: false,
-        say,
+        messages,
     };
     supervisor.send(&ToKeeper::Task(Box::new(task)));
     let verdict = supervisor.run();
@@ -138,7 +138,7 @@ struct Supervisor<'a> {
     child: Option<(Pid, Tree)>,
     ended: Option<Ended>,
     warned: bool,
-    say: &'a Say,
+    messages: &'a Messages,
 }
 
 impl Supervisor<'_> {
@@ -246,8 +246,8 @@ impl Supervisor<'_> {
             Action::StopSelf => {
                 let _ = signal_hook::low_level::emulate_default_handler(Signal::TSTP.as_raw());
             }
-            Action::Warn(text) => self.say.warn(&text),
-            Action::Note(text) => self.say.note(&text),
+            Action::Warn(text) => self.messages.warn(&text),
+            Action::Note(text) => self.messages.note(&text),
             Action::Exit(verdict) => return Some(verdict),
         }
         None
@@ -299,7 +299,8 @@ impl Supervisor<'_> {
     /// Warns once that a process cannot be signaled. Usually the process belongs to another user.
     fn cannot_signal(&mut self, pid: i32, error: Errno) {
         if error != Errno::SRCH && !std::mem::replace(&mut self.warned, true) {
-            self.say.warn(&format!("cannot signal process {pid}: {error}; the lock may end before it does"));
+            self.messages
+                .warn(&format!("cannot signal process {pid}: {error}; the lock may end before it does"));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The processes of the command: itself, its group, and all its descendants.
 //!
-//! On Linux the supervisor adopts orphans of the command, so a process that forks twice or begins a session of its own
-//! is still found. Elsewhere only the group can be signaled, or the command alone if it has no group of its own.
+//! On Linux the supervisor adopts orphans of the command, so a process that forks twice or begins a new session is
+//! still found. On other systems only the group can be signaled, or only the command if it has no separate group.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
@@ -129,13 +129,15 @@ pub(crate) fn of_holder(holder: &str, group: Option<i32>, supervisor: Option<Sup
     let below = supervisor.map(|pid| procfs::descendants(&all, pid, |process| is_keeper(process.pid)));
     let is_below = |pid| below.iter().flatten().any(|process| process.pid == pid);
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let is_meant = |process: &Process| {
+    let belongs = |process: &Process| {
         Some(process.group) == group
             || is_below(process.pid)
             || procfs::environment_has(process.pid, super::environment::HOLDERS, holder)
     };
-    let spared = |process: &Process| [1, own].contains(&process.pid) || is_keeper(process.pid);
-    all.into_iter().filter(|process| process.is_alive() && !spared(process) && is_meant(process)).collect()
+    let is_excluded = |process: &Process| [1, own].contains(&process.pid) || is_keeper(process.pid);
+    all.into_iter()
+        .filter(|process| process.is_alive() && !is_excluded(process) && belongs(process))
+        .collect()
 }
 
 /// Signals a process, unless its number has been reused.

@@ -145,7 +145,7 @@ impl Lines {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Returns the next complete message. A line that is no message is skipped.
+    /// Returns the next complete message. Lines that are not messages are skipped.
     pub(crate) fn next<T: for<'a> Deserialize<'a>>(&mut self) -> Option<T> {
         loop {
             let end = self.0.iter().position(|byte| *byte == b'\n')?;

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_a_login_gets_one() {
+    fn the_login_is_added_to_a_url_without_one() {
         let password = "p@ss/w\u{f6}rd&?#%";
         for url in
             ["redis://a:7000/3", "rediss://[::1]", "unix:///run/redis.sock", "unix:///run/redis.sock?db=3"]
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_in_a_url_stays() {
+    fn a_login_in_a_url_is_kept() {
         let address = complete(Some("me"), Some("x"), "redis://you:y@a");
         assert_eq!((Some("you"), Some("y")), (address.user(), address.password()));
         assert_eq!(None, complete(None, None, "redis://a").password());

@@ -154,7 +154,7 @@ fn the_configuration_file_is_found() {
 }
 
 #[test]
-fn the_command_learns_about_its_lock() {
+fn the_environment_of_the_command_describes_the_lock() {
     let cluster = Cluster::new();
     let script = "env | grep ^REDLOCK_ > env; read x; echo \"$x\"";
     let mut command = cluster.redlock([

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The time limit of everything that a test waits for, even on a very busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Servers, and a directory for files.
 pub(crate) struct Cluster {
@@ -224,7 +224,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "timed out: {what}");
+        assert!(start.elapsed() < WAIT_LIMIT, "timed out: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -248,7 +248,7 @@ pub(crate) fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-pub(crate) fn dies(pid: i32) {
+pub(crate) fn wait_until_dead(pid: i32) {
     eventually("the death of a process", || (!is_alive(pid)).then_some(()));
 }
 

@@ -86,7 +86,7 @@ fn at_least_if_success_frees_a_failed_job() {
 }
 
 #[test]
-fn a_waiter_takes_over_from_a_dead_machine() {
+fn a_waiter_acquires_the_lock_of_a_dead_machine() {
     let cluster = Cluster::new();
     let first = cluster.run("first", &["--ttl", "2"], "echo > running; sleep 1000");
     cluster.lines("running");

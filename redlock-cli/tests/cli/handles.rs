@@ -7,7 +7,7 @@ use std::process::Stdio;
 use redlock_testkit::RedisServer;
 use serde_json::Value;
 
-use crate::common::{Cluster, dies, eventually, output, text, wait};
+use crate::common::{Cluster, eventually, output, text, wait, wait_until_dead};
 
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", text(bytes)))
@@ -51,7 +51,7 @@ fn inspect_shows_the_holder_and_break_ends_it() {
     let broken = output(&mut cluster.redlock(["break", "job", "--holder", &holder]));
     assert!(broken.status.code() == Some(0) && text(&broken.stdout).contains(&holder), "{broken:?}");
     assert_eq!(Some(79), run.end().code());
-    dies(pid);
+    wait_until_dead(pid);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn health_and_doctor_name_the_problems() {
 }
 
 #[test]
-fn doctor_sees_missing_rights_and_twins() {
+fn doctor_reports_missing_rights_and_duplicate_servers() {
     let cluster = Cluster::new();
     cluster.servers[0].command(&["ACL", "SETUSER", "default", "-evalsha", "-client|tracking"]);
     let found = text(&output(&mut cluster.redlock(["doctor", "--observe", "0"])).stdout);

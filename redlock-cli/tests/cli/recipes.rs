@@ -84,7 +84,7 @@ fn a_script_runs_only_while_hold_has_the_lock() {
 }
 
 #[test]
-fn a_handle_is_for_the_owner_and_ends_the_script_if_there_is_none() {
+fn a_handle_is_readable_only_by_its_owner_and_without_one_the_script_ends() {
     let cluster = Cluster::new();
     write_script(&cluster, "redlock lock deploy");
     let run = || output(&mut shell(&cluster, "sh ./script"));

@@ -79,7 +79,7 @@ fn a_missing_password_is_an_outage_with_a_remedy() {
 }
 
 #[test]
-fn nested_runs_get_the_password_if_wanted() {
+fn nested_runs_get_the_password_on_request() {
     let cluster = guarded();
     let run = |options: &str| {
         let mut shell = cluster.shell(&format!("$REDLOCK run {options} outer -- $REDLOCK run -n inner true"));

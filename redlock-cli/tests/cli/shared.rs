@@ -186,7 +186,7 @@ fn a_reader_inside_a_reader_does_not_wait_behind_a_writer() {
 }
 
 #[test]
-fn other_commands_share_too() {
+fn other_commands_support_read_locks() {
     let cluster = Cluster::new();
     let holders = ["one", "two"].map(|name| hold(&cluster, name, &["--shared"]));
     for (words, expected) in [

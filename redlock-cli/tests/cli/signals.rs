@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
 
-use crate::common::{Cluster, End, dies, eventually, output, send, sleep, state};
+use crate::common::{Cluster, End, eventually, output, send, sleep, state, wait_until_dead};
 
 #[test]
 fn a_signal_ends_the_wait_and_starts_nothing() {
@@ -160,7 +160,7 @@ fn it_works_under_timeout_and_as_its_own_caller() {
             .shell("timeout 1 $REDLOCK run job bash -c 'sleep 1000 & echo $! > child; wait'; echo $? > code"),
     );
     assert_eq!(["124"], *cluster.lines("code"), "{found:?}");
-    dies(cluster.number("child"));
+    wait_until_dead(cluster.number("child"));
     eventually("no keys", || (cluster.keys() == 0).then_some(()));
 }
 

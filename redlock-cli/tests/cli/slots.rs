@@ -47,7 +47,7 @@ fn one_run_holds_each_slot() {
 }
 
 #[test]
-fn the_command_learns_about_its_slot() {
+fn the_environment_of_the_command_has_the_slot() {
     let cluster = Cluster::new();
     let script = "echo \"$REDLOCK_HELD $REDLOCK_SLOT ${REDLOCK_FENCING_TOKEN:+fenced}\"; \
                   $REDLOCK run other bash -c 'echo \"$REDLOCK_HELD ${REDLOCK_SLOT-none}\"'";
@@ -82,7 +82,7 @@ fn a_run_cannot_wait_for_the_slots_of_its_own_ancestors() {
 }
 
 #[test]
-fn other_commands_take_slots_too() {
+fn other_commands_support_slots() {
     let cluster = Cluster::new();
     let slots = ["--slots", "2"];
     let code =

@@ -230,7 +230,11 @@ fn a_blocked_terminal_blocks_no_run() {
     terminal.hold();
     fs::write(cluster.path("go"), "").unwrap();
     assert_eq!(Some(5), wait(&mut terminal.child).code());
-    assert!(!terminal.shown().contains("released"), "the line for it was not shown: {}", terminal.shown());
+    assert!(
+        !terminal.shown().contains("released"),
+        "the terminal does not show the line: {}",
+        terminal.shown()
+    );
 }
 
 /// The leader of the session is the supervisor, a script, or an interactive shell.

@@ -47,7 +47,7 @@ fn leftovers_can_be_awaited_under_the_lock() {
 }
 
 #[test]
-fn leftovers_can_be_left() {
+fn leftovers_can_be_ignored() {
     let cluster = Cluster::new();
     let script =
         "( setsid bash -c 'echo $$ > far; exec sleep 1000' & ); until [ -s far ]; do sleep 0.01; done";
@@ -78,7 +78,7 @@ fn a_hundred_processes_that_go_on_forking_are_killed() {
 
 /// The pid stays in use, so no signal can reach another process.
 #[test]
-fn a_command_that_has_ended_stays_until_its_leftovers_have() {
+fn a_command_is_not_reaped_before_its_leftovers_have_ended() {
     let cluster = Cluster::new();
     let script = "echo $$ > command; for i in 1 2; do ( setsid bash -c \"echo \\$\\$ > far-$i; until [ -e go-$i ]; do sleep 0.01; done\" & ); until [ -s far-$i ]; do sleep 0.01; done; done; exit 3";
     let run = cluster.run("run", &["--leftover", "wait"], script);

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::common::{Cluster, beats, dies, eventually, is_alive, output, send, sleep, state};
+use crate::common::{Cluster, beats, eventually, is_alive, output, send, sleep, state, wait_until_dead};
 
 const GRANDCHILDREN: &str =
     "sleep 1000 & echo $! > child; setsid sleep 1000 & echo $! > far; echo $$ > running; sleep 1000";
@@ -18,7 +18,7 @@ fn a_killed_supervisor_ends_the_command_and_frees_the_lock() {
     run.signal(Signal::KILL);
     // The lock is free long before the TTL of ten minutes has passed.
     assert_eq!(Some(0), second.end().code());
-    pids.into_iter().for_each(dies);
+    pids.into_iter().for_each(wait_until_dead);
     let alive = fs::read_to_string(cluster.path("alive")).unwrap();
     assert!(
         alive.lines().all(|line| line.contains(") Z ")),
@@ -52,7 +52,7 @@ fn a_stopped_keeper_ends_the_command_in_time() {
     assert_eq!(Some(0), second.end().code());
     assert!(cluster.last_beat("beats") < cluster.last_beat("started"));
     send(keeper, Signal::CONT);
-    dies(keeper);
+    wait_until_dead(keeper);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_keeper_kills_for_a_stopped_supervisor() {
     let pids = ["child", "far", "running"].map(|file| cluster.number(file));
     run.signal(Signal::STOP);
     cluster.pause_all();
-    pids.into_iter().for_each(dies);
+    pids.into_iter().for_each(wait_until_dead);
     assert_eq!(Some('T'), state(run.pid()));
     run.signal(Signal::CONT);
     let end = run.end();
@@ -90,7 +90,7 @@ fn the_keeper_kills_for_a_stopped_supervisor() {
 }
 
 #[test]
-fn both_killed_leaves_the_direct_child_dead_and_the_lock_to_its_ttl() {
+fn after_both_are_killed_the_direct_child_is_dead_and_the_lock_expires() {
     let cluster = Cluster::new();
     let run =
         cluster.run("run", &["--ttl", "3"], "sleep 1000 & echo $! > child; echo $$ > running; sleep 1000");
@@ -99,13 +99,13 @@ fn both_killed_leaves_the_direct_child_dead_and_the_lock_to_its_ttl() {
     send(keeper, Signal::STOP);
     run.signal(Signal::KILL);
     send(keeper, Signal::KILL);
-    dies(command);
+    wait_until_dead(command);
     assert_eq!(Some(0), output(&mut cluster.redlock(["run", "job", "true"])).status.code());
     send(child, Signal::KILL);
 }
 
 #[test]
-fn everything_stopped_for_longer_than_the_ttl_is_killed_when_it_goes_on() {
+fn a_run_stopped_for_longer_than_the_ttl_is_killed_when_it_continues() {
     let cluster = Cluster::new();
     let script = "echo $$ > running; exec sleep 1000";
     let run = cluster.run("run", &["--ttl", "1"], script);
@@ -148,7 +148,7 @@ fn a_keeper_ends_soon_after_its_supervisor() {
     let keeper = run.keeper();
     fs::write(cluster.path("go"), "").unwrap();
     assert_eq!(Some(0), run.end().code());
-    dies(keeper);
+    wait_until_dead(keeper);
     eventually("the release on all servers", || (cluster.keys() == 0).then_some(()));
 }
 

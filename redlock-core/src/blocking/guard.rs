@@ -24,7 +24,7 @@ use crate::types::report::ReleaseOutcome;
 #[derive(Debug)]
 #[must_use = "the lock is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
 pub struct Guard {
-    /// `None` once the guard is given up.
+    /// `None` once a method has consumed the guard.
     guard: Option<crate::Guard>,
     lease: Lease,
 }
@@ -51,7 +51,7 @@ impl Guard {
     }
 
     fn take(&mut self) -> crate::Guard {
-        self.guard.take().expect("a guard is given up once, and by value")
+        self.guard.take().expect("a guard is consumed once")
     }
 
     /// Returns a view of the lock that outlives the guard, for other threads.
@@ -125,7 +125,7 @@ impl Guard {
         }
     }
 
-    /// Keeps the lock for `rest` from now on, and gives up the guard.
+    /// Keeps the lock for `rest` from now on, and consumes the guard.
     ///
     /// Same as [`crate::Guard::keep_for`].
     ///
@@ -208,7 +208,7 @@ impl Guard {
 }
 
 impl Lease {
-    /// Returns an error once the lock is no longer held, or will not be in a moment.
+    /// Returns an error once the lock is no longer held, or is about to be lost.
     ///
     /// It sends no request: the [state](crate::Lease::state) follows the clock. Call it before each effect.
     ///

@@ -183,7 +183,7 @@ impl CheckedRequest {
                             continue;
                         }
                     }
-                    None => place.saw_rival(),
+                    None => place.record_other_client(),
                 }
             }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
@@ -249,7 +249,7 @@ impl CheckedRequest {
                     // This is rare. Boxed, so that every waiting task is smaller.
                     let pause = pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now()));
                     if Box::pin(is_used(handle, &self.resources, pause)).await {
-                        place.saw_rival();
+                        place.record_other_client();
                     }
                 }
                 Ok(place.unconfirmed())

@@ -201,19 +201,18 @@ impl Builder {
     /// Sets how many attempts may be in flight at once, on all nodes together.
     ///
     /// The default is 256; the minimum is 1. Further attempts wait until others are decided, and start in the order of
-    /// their requests. Renewals by keep-alive have as many places of their own, and no attempt starts while a renewal
-    /// waits for its place. Queries for the state of a lock that another client holds have as many places of their own,
-    /// too.
+    /// their requests. Renewals by keep-alive have a separate limit of the same size, and no attempt starts while a
+    /// renewal waits. Queries for the state of a lock that another client holds have a third limit of this size.
     ///
-    /// For each place 256 requests may wait, which is 65,536 by default. Further requests fail at once with
-    /// [`Overloaded`](crate::ErrorKind::Overloaded). A request that has no place when its
-    /// [wait](crate::LockRequest::max_wait) is over fails with [`Overloaded`](crate::ErrorKind::Overloaded), too.
+    /// Up to 256 times as many requests may wait, which is 65,536 by default. Further requests fail at once with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded). So does a request that is still waiting for its attempt when its
+    /// [wait](crate::LockRequest::max_wait) is over.
     ///
     /// The limit prevents a burst of requests from delaying all replies past the node timeout. Over a slow network it
     /// limits the rate: with a round trip of 100 ms, 256 attempts in flight are 2,560 attempts a second.
     ///
-    /// A request that is neither polled nor dropped keeps its place. If no place becomes free for two node timeouts,
-    /// one more attempt starts.
+    /// A request that is neither polled nor dropped stays in flight. If no attempt ends for two node timeouts, one more
+    /// attempt starts.
     ///
     /// ```
     /// # use std::time::Duration;

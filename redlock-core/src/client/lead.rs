@@ -40,7 +40,7 @@ use crate::types::resource::Resources;
 ///   seconds.
 /// - If too few nodes reply, there is no leader. Candidates request again after 50 ms to 800 ms.
 ///
-/// A leader that was paused may overlap with its successor until it next looks at the clock. Let the resources that it
+/// A leader that was paused may overlap with its successor until it next reads the clock. Let the resources that it
 /// changes check a [fencing token](Candidate::fenced).
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
@@ -205,7 +205,7 @@ impl Candidate {
     ///
     /// To resign at once, drop this future, for example in `tokio::select!`. After
     /// [`Redlock::close`](crate::Redlock::close), the candidate drops its work, releases the lock and returns. `close`
-    /// waits for that, so poll this future meanwhile, or drop it first.
+    /// waits for that, so poll this future at the same time, or drop it first.
     ///
     /// # Errors
     ///
@@ -291,7 +291,7 @@ async fn until_closed<T>(handle: &Handle, work: impl Future<Output = T>) -> Opti
         return None;
     }
     let mut work = pin!(work);
-    // The closing goes first: the work may be ready again and again.
+    // The closing is checked first, because the work may be ready again and again.
     poll_fn(|cx| match Pin::new(&mut closing).poll(cx) {
         Poll::Ready(()) => Poll::Ready(None),
         Poll::Pending => work.as_mut().poll(cx).map(Some),
@@ -299,7 +299,7 @@ async fn until_closed<T>(handle: &Handle, work: impl Future<Output = T>) -> Opti
     .await
 }
 
-/// Releases the lock. If too few nodes reply, the release goes on in the background.
+/// Releases the lock. If too few nodes reply, the release continues in the background.
 async fn resign(guard: Guard) {
     let lease = guard.lease();
     if let Err(error) = guard.release().await {

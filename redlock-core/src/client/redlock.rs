@@ -465,10 +465,10 @@ impl Redlock {
     /// This applies to all clones. Outstanding work is the rounds in flight, and the pending cleanup on all nodes.
     /// Guards that are still held can be extended and released afterwards.
     ///
-    /// Returns how many cleanups were given up since the `Redlock` was built, as a number of claims on single nodes.
-    /// Their keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged no
-    /// release while more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone gives
-    /// up none.
+    /// Returns the number of cleanups that were abandoned since the `Redlock` was built, counted as claims on single
+    /// nodes. Their keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged no
+    /// release while more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone
+    /// abandons no cleanup.
     ///
     /// The wait has no limit. Limit it with your runtime's timeout, because it does not end in these cases:
     ///
@@ -505,7 +505,7 @@ impl Redlock {
             // The second call takes the cleanup that was left behind in between.
             let runs = self.0.resume_cleanup() || self.0.resume_cleanup();
             if !runs || self.0.is_idle() {
-                return self.0.given_up_claims();
+                return self.0.abandoned_cleanup();
             }
             changed.await;
         }

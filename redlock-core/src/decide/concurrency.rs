@@ -3,13 +3,13 @@
 //! It prevents a burst from sending more requests than the process can read replies to.
 //!
 //! Attempts begin in the order of their arrival, and a limited number of them is in flight at once, until they are
-//! decided. Renewals of held locks have a limit of their own, and begin in the order in which their leases expire. They
-//! go first: while one of them waits, no attempt begins. Thus an overloaded process denies new locks and keeps those that
-//! it holds. No attempt begins while cleanup is behind either, since each attempt may need more of it.
+//! decided. Renewals of held locks have a separate limit, and begin in the order in which their leases expire. They
+//! have precedence: while one of them waits, no attempt begins. Thus an overloaded process denies new locks and keeps
+//! those that it holds. No attempt begins while cleanup is behind either, since each attempt may need more of it.
 //!
 //! A request that waits for a contended lock queries its nodes, at first and again after notifications. These queries
-//! have a limit of their own too. When thousands of locks become free at once, the replies to thousands of queries
-//! would delay everything else.
+//! have a separate limit, too. When thousands of locks become free at once, the replies to thousands of queries would
+//! delay everything else.
 //!
 //! The number of waiting attempts is limited too; further ones are denied at once. A queue that is longer than its
 //! requests can wait would cost time and memory that other requests need.

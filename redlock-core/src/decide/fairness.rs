@@ -18,13 +18,13 @@ const TURNS: u32 = 16;
 /// The number of turns that pass only after a confirmed release, once another client was seen.
 const CONFIRMED_TURNS: u32 = 4 * TURNS;
 
-/// The time for which another client is expected to come again.
+/// The time for which another client is expected to try again.
 const EXPECTED: Duration = Duration::from_secs(10);
 
 /// The minimum time between two pauses while no other client is expected.
 ///
-/// A pause takes a round trip and a few milliseconds. With a round trip of 20 ms, pauses then take 3 % of the time.
-/// Another client that comes waits at most this long for its first chance, and sixteen turns.
+/// A pause takes a round trip and a few milliseconds. With a round trip of 20 ms, pauses then take 3 % of the time. A
+/// new client waits at most this long, and sixteen turns, for its first chance.
 const RARE: Duration = Duration::from_millis(400);
 
 /// The count of the turns of one resource.
@@ -35,12 +35,12 @@ pub(crate) struct Fairness {
     /// True if the present turn begins with a pause.
     pauses: bool,
     last_pause: Option<Instant>,
-    last_rival: Option<Rival>,
+    last_other: Option<OtherClient>,
 }
 
 /// Another client that held the lock.
 #[derive(Debug)]
-struct Rival {
+struct OtherClient {
     seen: Instant,
     /// The number of turns that have passed since.
     turns: u32,
@@ -54,8 +54,8 @@ impl Fairness {
         if self.pauses {
             self.last_pause = Some(now);
         }
-        if let Some(rival) = &mut self.last_rival {
-            rival.turns = rival.turns.saturating_add(1);
+        if let Some(other_client) = &mut self.last_other {
+            other_client.turns = other_client.turns.saturating_add(1);
         }
     }
 
@@ -65,14 +65,15 @@ impl Fairness {
     }
 
     /// Records that another client held the lock.
-    pub(crate) fn saw_rival(&mut self, now: Instant) {
-        self.last_rival = Some(Rival { seen: now, turns: 0 });
+    pub(crate) fn record_other_client(&mut self, now: Instant) {
+        self.last_other = Some(OtherClient { seen: now, turns: 0 });
     }
 
     /// Returns whether the turn may pass before the release is confirmed.
     pub(crate) fn may_pass_early(&self, now: Instant) -> bool {
-        let is_rival_near = self.last_rival.as_ref().is_some_and(|rival| rival.turns < CONFIRMED_TURNS);
-        !is_rival_near && !self.is_pause_due(self.turns.wrapping_add(1), now)
+        let is_other_near =
+            self.last_other.as_ref().is_some_and(|other_client| other_client.turns < CONFIRMED_TURNS);
+        !is_other_near && !self.is_pause_due(self.turns.wrapping_add(1), now)
     }
 
     /// Returns whether the present turn begins with a pause.
@@ -82,7 +83,8 @@ impl Fairness {
 
     fn is_pause_due(&self, turns: u32, now: Instant) -> bool {
         let since = |time: Instant| now.saturating_duration_since(time);
-        let is_expected = || self.last_rival.as_ref().is_some_and(|rival| since(rival.seen) < EXPECTED);
+        let is_expected =
+            || self.last_other.as_ref().is_some_and(|other_client| since(other_client.seen) < EXPECTED);
         let is_long_ago = || self.last_pause.is_none_or(|last| since(last) >= RARE);
         turns % TURNS == 0 && (is_expected() || is_long_ago())
     }
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn every_sixteenth_turn_pauses_while_another_client_is_expected() {
         let mut fairness = Fairness::default();
-        fairness.saw_rival(at(0));
+        fairness.record_other_client(at(0));
         assert_eq!(vec![16, 32, 48, 64, 80], pauses(&mut fairness, 80, 0, 1));
     }
 
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn a_client_is_expected_for_ten_seconds() {
         let mut fairness = Fairness::default();
-        fairness.saw_rival(at(0));
+        fairness.record_other_client(at(0));
         let pauses = pauses(&mut fairness, 10_800, 0, 1);
         let (expected, later): (Vec<_>, Vec<_>) = pauses.into_iter().partition(|turn| *turn < 10_000);
         assert_eq!(9_999 / 16, expected.len());
@@ -137,7 +139,7 @@ mod tests {
     fn the_turn_passes_early_unless_another_client_is_near() {
         let mut fairness = Fairness::default();
         assert!(fairness.may_pass_early(at(0)));
-        fairness.saw_rival(at(0));
+        fairness.record_other_client(at(0));
         let early = (1..=70).filter(|turn| {
             let early = fairness.may_pass_early(at(*turn));
             fairness.pass(at(*turn));

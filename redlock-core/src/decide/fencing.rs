@@ -203,8 +203,8 @@ mod tests {
             let (nodes, quorum) = (replies.len(), replies.len() / 2 + 1);
             prop_assume!(replies.iter().filter(|(counted, _)| *counted).count() >= quorum);
             let counters: Vec<_> = replies.iter().map(raise).collect();
-            for heard in 1..=nodes {
-                if let Some((token, _)) = numbered(&counters[..heard], quorum) {
+            for received in 1..=nodes {
+                if let Some((token, _)) = numbered(&counters[..received], quorum) {
                     prop_assert!(token > older);
                 }
             }
@@ -238,7 +238,7 @@ mod tests {
         /// A group never shrinks when replies arrive, so a decision is final.
         #[test]
         fn more_replies_never_remove_votes(counters in counters()) {
-            let votes: Vec<_> = (0..=counters.len()).map(|heard| largest_group(&counters[..heard])).collect();
+            let votes: Vec<_> = (0..=counters.len()).map(|received| largest_group(&counters[..received])).collect();
             prop_assert!(votes.is_sorted());
         }
     }

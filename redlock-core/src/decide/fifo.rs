@@ -113,9 +113,9 @@ impl<W: Clone> Queue<W> {
             return Wakers::default();
         };
         // A number that waits for an earlier time checks again then, so it need not be woken.
-        let news = turn.lock.as_ref().is_none_or(|(_, before)| until < *before);
+        let is_earlier = turn.lock.as_ref().is_none_or(|(_, before)| until < *before);
         turn.lock = Some((token.clone(), until));
-        Wakers { to_wake: if news { self.next() } else { None }, to_drop: None }
+        Wakers { to_wake: if is_earlier { self.next() } else { None }, to_drop: None }
     }
 
     /// Leaves the turn, or stops waiting for it. A turn that was handed over is confirmed by this.
@@ -181,8 +181,8 @@ impl<W: Clone> Queue<W> {
     }
 
     /// Records that another client held the lock.
-    pub(crate) fn saw_rival(&mut self, now: Instant) {
-        self.fairness.saw_rival(now);
+    pub(crate) fn record_other_client(&mut self, now: Instant) {
+        self.fairness.record_other_client(now);
     }
 
     /// Returns whether the holder of the turn should let other processes try first.
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_one_gets_the_turn_when_the_validity_ends() {
+    fn the_next_number_gets_the_turn_when_the_validity_ends() {
         let mut queue = Queue::default();
         assert_eq!(TurnResult::Turn, request_turn(&mut queue, 1, 0));
         assert_eq!(TurnResult::Wait, request_turn(&mut queue, 2, 0), "the end of the turn is unknown");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_one_is_woken_only_for_an_earlier_end() {
+    fn the_next_number_is_woken_only_for_an_earlier_end() {
         let mut queue = Queue::default();
         request_turn(&mut queue, 1, 0);
         request_turn(&mut queue, 2, 0);
@@ -370,7 +370,7 @@ mod tests {
         for number in [1, 2] {
             let _ = request_turn(&mut queue, number, 0);
         }
-        queue.saw_rival(at(0));
+        queue.record_other_client(at(0));
         assert_eq!(None, hand_over(&mut queue, 1));
         assert_eq!(Some(2), leave(&mut queue, 1));
     }

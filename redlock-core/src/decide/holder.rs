@@ -1,8 +1,8 @@
 //! The holder of a resource, as a quorum of nodes sees it.
 //!
 //! *Held* means that a quorum of nodes has the same token. No other client can get a quorum before the first of these
-//! nodes releases it. *Free* means that a quorum has no lock, so an attempt that begins now can succeed. The two
-//! exclude each other, since any two quorums share a node. Otherwise the state is *undecided*: an attempt is in
+//! nodes releases it. *Free* means that on a quorum the key is absent, so an attempt that begins now can succeed. The
+//! two exclude each other, since any two quorums share a node. Otherwise the state is *undecided*: an attempt is in
 //! progress, one is being cleaned up, or nodes have lost data. An inspection soon afterwards shows the result. Like
 //! every decision, it is made as soon as no missing reply can change it.
 //!

@@ -133,7 +133,7 @@ pub(crate) struct EndedRelease {
     pub(crate) deleted: Option<bool>,
     /// The connection of the node, read after the reply.
     ///
-    /// Connections never come back. Thus if it is that of the write, the release used it too.
+    /// A connection is never used again after a change. Thus if it is that of the write, the release used it too.
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) sent: Instant,
     pub(crate) at: Instant,

@@ -1,4 +1,4 @@
-//! Work that its caller gives up, in every interleaving with the end of its client.
+//! Work that its caller abandons, in every interleaving with the end of its client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use loom::thread;
 use super::{Responder, drive};
 use crate::client::redlock::Redlock;
 use crate::inner::Handle;
-use crate::loom_fixtures::{Granting, Still, client};
+use crate::loom_fixtures::{Granting, StoppedClock, client};
 
 #[test]
-fn work_that_is_given_up_has_ended_when_close_returns() {
+fn abandoned_work_has_ended_when_close_returns() {
     loom::model(|| {
-        let runtime = Still::with_threads();
+        let runtime = StoppedClock::with_threads();
         let inner = client(&Arc::new(Granting::default()), Arc::clone(&runtime));
         let (reply, has_ended) = (Arc::new(Event::new()), Arc::new(AtomicBool::new(false)));
         let mut work = {

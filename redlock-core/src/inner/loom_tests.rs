@@ -7,13 +7,13 @@ use loom::thread;
 
 use super::Handle;
 use crate::client::redlock::Redlock;
-use crate::loom_fixtures::{Granting, Still, client, ttl};
+use crate::loom_fixtures::{Granting, StoppedClock, client, ttl};
 
 #[test]
 fn nothing_is_acquired_once_close_has_returned() {
     loom::model(|| {
         let node = Arc::default();
-        let redlock = Redlock::new(Handle(client(&node, Still::ended())));
+        let redlock = Redlock::new(Handle(client(&node, StoppedClock::ended())));
         let request = {
             let redlock = redlock.clone();
             thread::spawn(move || drop(block_on(redlock.try_lock("a", ttl().as_duration()).into_future())))
@@ -28,7 +28,7 @@ fn nothing_is_acquired_once_close_has_returned() {
 #[test]
 fn close_waits_for_the_work_of_all_threads() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::ended());
+        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let work = [(); 2].map(|()| {
             let ticket = inner.ticket();
             thread::spawn(move || drop(ticket))

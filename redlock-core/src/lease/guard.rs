@@ -130,7 +130,7 @@ impl Guard {
         self.lease.clone()
     }
 
-    /// Keeps the lock for `rest` from now on, and gives up the guard.
+    /// Keeps the lock for `rest` from now on, and consumes the guard.
     ///
     /// Renewals end. Then the keys get this time to live on all nodes, even if it is shorter than before. Use it after
     /// a job that is to run once a period: see [Patterns]. On this side the lock counts as

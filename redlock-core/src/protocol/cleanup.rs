@@ -186,7 +186,7 @@ impl Inner {
     /// Counts and logs the claims that were dropped from the queue of a node.
     fn overflowed(&self, index: usize, dropped: usize) {
         let peer = &self.peers[index];
-        self.count_given_up(dropped);
+        self.record_abandoned_cleanup(dropped);
         let times = if dropped > 0 { peer.cleanup.overflow.pass(self.now()) } else { None };
         if let Some(times) = times {
             tracing::warn!(
@@ -260,7 +260,7 @@ impl CleanupTask {
                 "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
                 GRACE.as_secs()
             );
-            self.inner.count_given_up(queue.entries.len());
+            self.inner.record_abandoned_cleanup(queue.entries.len());
             queue.entries.clear();
             queue.bytes = 0;
         }
@@ -283,7 +283,8 @@ impl CleanupTask {
         let mut next: Vec<Next> = self.batch.iter().map(|_| Next::Again(sent)).collect();
         let mut releases: Vec<_> = self.batch.iter().map(|entry| entry.release).collect();
         let mut replied = false;
-        // Counted apart: the replies to a batch come together, and show nothing about the requests of others.
+        // These replies have a separate count, because the replies to a batch arrive together, and show nothing about
+        // other requests.
         let own_replies = ReplyCount::default();
         let call = |claim| Call::new(&own_replies, None, Request::Release(peer.node.release(claim)));
         let calls = self.batch.iter().map(|entry| call(&entry.claim));

@@ -116,9 +116,9 @@ impl Responses {
         // If counters are equal, the first one counts.
         let rank = |index: usize| counter_of(index).map(|counter| (counter, usize::MAX - index));
         let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
-        let beaten =
+        let exceeded =
             self.aliases && (0..self.responses.len()).filter(same).any(|other| rank(other) > rank(index));
-        counter_of(index).filter(|_| !beaten)
+        counter_of(index).filter(|_| !exceeded)
     }
 
     /// Returns the largest group of counters that are together.
@@ -131,7 +131,11 @@ impl Responses {
     }
 
     /// Describes the distance of a counter from the group that has votes.
-    fn astray(&self, group: Option<&RangeInclusive<FencingToken>>, index: usize) -> Option<String> {
+    fn describe_distance(
+        &self,
+        group: Option<&RangeInclusive<FencingToken>>,
+        index: usize,
+    ) -> Option<String> {
         let (counter, group) = self.counter(index).zip(group)?;
         let seconds = |micros: u64| micros / 1_000_000;
         let (counter, least, most) = (counter.as_u64(), group.start().as_u64(), group.end().as_u64());
@@ -161,7 +165,7 @@ impl Responses {
         let so_far = inner.now().saturating_duration_since(self.start);
         let label = |index: usize| inner.peers[index].node.label().to_owned();
         let group = self.together(inner);
-        let outcome = |index: usize| match self.astray(group.as_ref(), index) {
+        let outcome = |index: usize| match self.describe_distance(group.as_ref(), index) {
             None => self.outcome(index).clone(),
             Some(how_far) => Outcome::Failed(NodeError::unknown(format!(
                 "grant not counted: the fencing counter is {how_far} those of other nodes"

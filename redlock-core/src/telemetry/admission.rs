@@ -1,6 +1,6 @@
 //! The log messages and metrics about nodes in quarantine.
 //!
-//! They come when a request finds the change. A node that is only not connected is no news here.
+//! A request that detects a change emits them. A node that is merely not connected emits nothing here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn invalid_leases_are_rejected() {
         let long = "x".repeat(LONGEST_TOKEN + 1);
-        for (wrong, said) in [
+        for (wrong, expected) in [
             (DetachedLease::new("a", "", TTL), "a token is empty"),
             (DetachedLease::new("a", &long, TTL), "1025 bytes"),
             (DetachedLease::new("", "token", TTL), "resource name is empty"),
@@ -207,7 +207,7 @@ mod tests {
         ] {
             let error = wrong.unwrap_err();
             assert_eq!(ErrorKind::InvalidInput, error.kind());
-            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
             assert!(!error.to_string().contains("xxx"), "a token in an error: {error}");
         }
         assert!(DetachedLease::new("a", &long[1..], TTL).is_ok());

@@ -390,7 +390,7 @@ impl Error {
 
 /// Formats the failure and the time that the request took. The label and the error of each node without a vote follow.
 ///
-/// A node that is the same server as an earlier one has no vote of its own.
+/// A node that is the same server as an earlier one has no separate vote.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;

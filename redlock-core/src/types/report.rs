@@ -172,7 +172,7 @@ impl NodeReport {
         self.latency
     }
 
-    /// Returns why the node has no vote of its own; `None` if it has one or may still reply.
+    /// Returns why the node has no separate vote; `None` if it has one or may still reply.
     pub(crate) fn cause(&self) -> Option<String> {
         match (&self.outcome, self.same_server_as()) {
             (Outcome::Failed(error), _) => Some(error.to_string()),

@@ -157,7 +157,7 @@ fn hash(token: &[u8]) -> u32 {
     let hash = token.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    // Combines the two halves: 32 bits are enough for people to compare.
+    // Combines the two halves: 32 bits are enough for a comparison by eye.
     u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).expect("32 bits are left")
 }
 

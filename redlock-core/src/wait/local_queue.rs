@@ -93,10 +93,10 @@ impl QueuePlace {
     }
 
     /// Records that another client held the lock.
-    pub(crate) fn saw_rival(&self) {
+    pub(crate) fn record_other_client(&self) {
         let now = self.inner.now();
         drop(self.with_queues(|queue| {
-            queue.saw_rival(now);
+            queue.record_other_client(now);
             Wakers::default()
         }));
     }
@@ -237,9 +237,9 @@ mod tests {
 
     /// A runtime whose time never passes.
     #[derive(Debug)]
-    struct Still;
+    struct StoppedClock;
 
-    impl Runtime for Still {
+    impl Runtime for StoppedClock {
         fn now(&self) -> Instant {
             Instant::ORIGIN
         }
@@ -260,7 +260,7 @@ mod tests {
             drift: DriftFactor::new(0.01).unwrap(),
             owner: None,
         };
-        let inner = Arc::new(Inner::new(Vec::new(), Arc::new(Still), settings));
+        let inner = Arc::new(Inner::new(Vec::new(), Arc::new(StoppedClock), settings));
         let place = || QueuePlace::new(Arc::clone(&inner), "a".into_resources().unwrap());
         std::iter::repeat_with(place).take(count).collect()
     }

@@ -124,7 +124,7 @@ impl World {
         for node in &self.nodes {
             node.clear_faults();
         }
-        assert_eq!(0, self.redlock.close().await, "cleanup was given up");
+        assert_eq!(0, self.redlock.close().await, "cleanup was abandoned");
         assert_eq!(0, self.keys(), "keys are left");
     }
 

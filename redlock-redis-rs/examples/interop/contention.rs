@@ -25,7 +25,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(4);
 pub(crate) struct Outcome {
     pub(crate) own_rounds: usize,
     pub(crate) peer_rounds: usize,
-    /// The number of times that the lock went from one side to the other.
+    /// The number of times that the lock changed sides.
     pub(crate) changes: usize,
     pub(crate) overlaps: usize,
 }
@@ -39,7 +39,7 @@ pub(crate) async fn contend(
     rounds: usize,
 ) -> Result<Outcome, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let path = folder.path().to_str().ok_or("the name of the temporary folder is no text")?;
+    let path = folder.path().to_str().ok_or("the name of the temporary folder is not text")?;
     let line = format!("contend {peer_name} {} {path} t {rounds}", TTL.as_millis());
     let (own, other) = tokio::join!(alone(redlock, own_name, folder.path(), rounds), peer.command(&line));
     let (mut overlaps, other) = (own?, other?);

@@ -11,7 +11,7 @@ use crate::peer::Peer;
 
 const TTL: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn exclude(
     redlock: &Redlock,
@@ -89,7 +89,7 @@ async fn until(is_so: impl Fn() -> bool, otherwise: &str) -> Result<(), Box<dyn 
             sleep(Duration::from_millis(2)).await;
         }
     };
-    Ok(timeout(PATIENCE, wait).await.map_err(|_| otherwise.to_owned())?)
+    Ok(timeout(WAIT_LIMIT, wait).await.map_err(|_| otherwise.to_owned())?)
 }
 
 /// Returns every key of every server, with its value.

@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
-const PATIENCE: Duration = Duration::from_secs(300);
+const WAIT_LIMIT: Duration = Duration::from_secs(300);
 
 pub(crate) struct Peer {
     input: ChildStdin,
@@ -40,7 +40,7 @@ impl Peer {
 
     pub(crate) async fn command(&mut self, line: &str) -> Result<String, Box<dyn Error>> {
         self.input.write_all(format!("{line}\n").as_bytes()).await?;
-        let reply = timeout(PATIENCE, self.output.next_line()).await;
+        let reply = timeout(WAIT_LIMIT, self.output.next_line()).await;
         let reply = reply.map_err(|_| format!("no reply to {line:?}"))??;
         reply.ok_or_else(|| format!("the process ended at {line:?}").into())
     }

@@ -1,4 +1,4 @@
-//! Measures slots and leadership of several processes on five servers of its own, and readers and writers.
+//! Measures slots and leadership of several processes, and readers and writers, on five new servers.
 //!
 //! ```text
 //! cargo run --release -p redlock-redis-rs --example programs -- slots [ROUNDS]
@@ -6,8 +6,8 @@
 //! cargo run --release -p redlock-redis-rs --example programs -- readers [ROUNDS]
 //! ```
 //!
-//! The processes write what they did, with timestamps of the one clock of this machine. The first process starts them,
-//! causes the faults, and judges the records at the end.
+//! The processes record their actions, with timestamps of this machine's clock. The first process starts the others,
+//! causes the faults, and checks the records at the end.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)] // a measurement
 
 mod lead;

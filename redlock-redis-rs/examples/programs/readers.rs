@@ -19,7 +19,7 @@ pub(crate) async fn measure(rounds: usize) {
     let urls = urls.join(",");
     let redlock = super::redlock(&urls);
     assert_eq!(5, redlock.health().await.healthy_nodes());
-    // In turn, so that both meet the same load of the machine.
+    // The two measurements alternate, so that both meet the same load of the machine.
     let (mut of_readers, mut of_locks) = (0.0, 0.0);
     for _ in 0..rounds {
         of_readers += throughput(&redlock, true).await;
@@ -27,7 +27,7 @@ pub(crate) async fn measure(rounds: usize) {
     }
     let per_round = f64::from(u32::try_from(rounds).unwrap());
     println!("{TASKS} tasks: {:.0} read locks/s on one name", of_readers / per_round);
-    println!("{TASKS} tasks: {:.0} plain locks/s, each task on a name of its own", of_locks / per_round);
+    println!("{TASKS} tasks: {:.0} plain locks/s, each task on a separate name", of_locks / per_round);
     write(&urls, 10 * rounds).await;
     redlock.close().await;
 }

@@ -55,9 +55,9 @@ pub(crate) async fn a_loss_ends_the_admission_before_the_next_reply(stage: &Stag
 pub(crate) async fn two_clients_learn_of_a_loss(stage: &Stage) {
     let lose = stage.lose.as_ref().expect("the case needs it");
     vouch(stage).await;
-    let before = [admission(&*stage.node).await, admission(&*stage.twin).await];
+    let before = [admission(&*stage.node).await, admission(&*stage.other_node).await];
     lose();
-    for (node, before) in [&stage.node, &stage.twin].into_iter().zip(before) {
+    for (node, before) in [&stage.node, &stage.other_node].into_iter().zip(before) {
         drop(node.acquire(&claim("a", "bob"), hour()).await);
         holds_true(node.admission() != before || matches!(before, Admission::Quarantined(_)), CHANGES);
     }

@@ -139,7 +139,7 @@ pub(crate) async fn a_connection_keeps_the_order(stage: &Stage) {
 }
 
 pub(crate) async fn the_label_is_readable_and_stable(stage: &Stage) {
-    for node in [&stage.node, &stage.twin] {
+    for node in [&stage.node, &stage.other_node] {
         let before = node.label().to_owned();
         holds_true(!before.trim().is_empty(), "a node has a human-readable label");
         holds_true(!before.contains(char::is_control), "a label fits into a line of a log");

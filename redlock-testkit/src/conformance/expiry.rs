@@ -37,7 +37,7 @@ pub(crate) async fn an_expired_resource_is_free_for_others(stage: &Stage) {
     granted(stage.acquire(&claim("a", "bob"), hour()).await, EXPIRES);
     holds_true(!stage.holds("a", "alice").await, "an expired resource no longer belongs to its holder");
     stage.pause(30).await;
-    holds_true(stage.holds("a", "bob").await, "a new holder has the whole of its own ttl");
+    holds_true(stage.holds("a", "bob").await, "a new holder has its full ttl");
 }
 
 pub(crate) async fn the_longest_ttl_is_not_truncated(stage: &Stage) {

@@ -401,7 +401,7 @@ pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
     let mut latest = None;
     for _ in 0..10 {
         let contend = |contender: usize| async move {
-            let node = if contender % 2 == 0 { &stage.node } else { &stage.twin };
+            let node = if contender % 2 == 0 { &stage.node } else { &stage.other_node };
             let contending = claim(["a", "b"], format!("token-{contender}"));
             (contender, reply("acquire_fenced", node.acquire_fenced(&contending, hour()).await))
         };
@@ -424,9 +424,9 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
     let mut latest = take_and_leave(stage, "a").await;
     let foreign = claim("a", "bob");
     for _ in 0..3 {
-        let vote = reply("acquire_fenced", stage.twin.acquire_fenced(&foreign, hour()).await);
+        let vote = reply("acquire_fenced", stage.other_node.acquire_fenced(&foreign, hour()).await);
         follows(counted(&vote), latest, "clients of one server count on the same counters");
-        reply("release", stage.twin.release(&foreign).await);
+        reply("release", stage.other_node.release(&foreign).await);
         latest = counted(&vote);
         let counter = take_and_leave(stage, "a").await;
         follows(counter, latest, "clients of one server count on the same counters");
@@ -452,7 +452,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &S
 }
 
 pub(crate) async fn capabilities_report_support_for_fencing(stage: &Stage) {
-    for node in [&stage.node, &stage.twin] {
+    for node in [&stage.node, &stage.other_node] {
         let foreign = claim("a", "alice");
         let one = token(1);
         let errors = [

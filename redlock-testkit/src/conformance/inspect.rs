@@ -79,7 +79,7 @@ pub(crate) async fn inspect_of_a_non_lock_value_is_an_error(stage: &Stage) {
 }
 
 pub(crate) async fn capabilities_report_support_for_inspect(stage: &Stage) {
-    for node in [&stage.node, &stage.twin] {
+    for node in [&stage.node, &stage.other_node] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.inspect(&resource).await {
             Ok(_) => false,

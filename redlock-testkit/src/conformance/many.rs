@@ -12,7 +12,7 @@ pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
     for round in 0..10 {
         let contenders =
             (0..16).map(|contender| {
-                let node = if contender % 2 == 0 { &stage.node } else { &stage.twin };
+                let node = if contender % 2 == 0 { &stage.node } else { &stage.other_node };
                 let resources = [format!("{round}-a"), format!("{round}-b")];
                 let (node, claim) = (Arc::clone(node), claim(resources, format!("token-{contender}")));
                 async move {
@@ -62,10 +62,11 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
     let same = "clients of one server see the same locks";
     let (alice, bob) = (claim(["a", "b"], "alice"), claim("b", "bob"));
     granted(stage.acquire(&alice, hour()).await, same);
-    let acquire = || async { stage.twin.acquire(&bob, hour()).await.expect("a healthy server replies") };
+    let acquire =
+        || async { stage.other_node.acquire(&bob, hour()).await.expect("a healthy server replies") };
     denied(acquire().await, same);
-    granted(stage.twin.extend(&alice, hour()).await.expect("a healthy server replies"), same);
-    granted(stage.twin.release(&alice).await.expect("a healthy server replies"), same);
+    granted(stage.other_node.extend(&alice, hour()).await.expect("a healthy server replies"), same);
+    granted(stage.other_node.release(&alice).await.expect("a healthy server replies"), same);
     granted(acquire().await, same);
     denied(stage.acquire(&alice, hour()).await, same);
 }
@@ -74,8 +75,8 @@ pub(crate) async fn two_clients_know_one_server(stage: &Stage) {
     // A backend learns the identity from its communication with the server.
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
-    stage.twin.release(&alice).await.expect("a healthy server replies");
-    if let (Some(one), Some(other)) = (stage.node.server(), stage.twin.server()) {
+    stage.other_node.release(&alice).await.expect("a healthy server replies");
+    if let (Some(one), Some(other)) = (stage.node.server(), stage.other_node.server()) {
         holds_true(one == other, "clients of one server state the same identity");
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of readers: `acquire_shared` and `watch_shared`.
 //!
-//! Many readers share a resource, each with an expiry of its own. They exclude every lock, and a lock on the gate keeps
+//! Many readers share a resource, each with a separate expiry. They exclude every lock, and a lock on the gate keeps
 //! new ones out. For a backend without support, only the last case applies.
 
 use std::time::Duration;
@@ -52,12 +52,12 @@ pub(crate) async fn readers_and_locks_exclude_each_other(stage: &Stage) {
     denied(stage.release(&claim("read", "bob")).await, EXCLUDES);
     if stage.node.capabilities().fencing {
         let fenced = stage.node.acquire_fenced(&claim("read", "bob"), hour()).await;
-        denied(fenced.expect("contract broken: a denial is no error"), EXCLUDES);
+        denied(fenced.expect("contract broken: a denial is not an error"), EXCLUDES);
     }
     holds_true(stage.holds("read", "alice").await && stage.is_free("free").await, EXCLUDES);
     stage.acquire(&claim("locked", "alice"), hour()).await;
     denied(share(stage, "locked", "bob", hour()).await, EXCLUDES);
-    denied(share(stage, "locked", "alice", hour()).await, "the token of a lock is no reader");
+    denied(share(stage, "locked", "alice", hour()).await, "the token of a lock is not a reader");
     holds_true(stage.holds("locked", "alice").await, NOTHING);
 }
 
@@ -199,7 +199,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_readers(stage: &Stage) {
 }
 
 pub(crate) async fn capabilities_report_support_for_readers(stage: &Stage) {
-    for node in [&stage.node, &stage.twin] {
+    for node in [&stage.node, &stage.other_node] {
         let reply = node.acquire_shared(&claim("a", "alice"), &gate(), hour()).await;
         let unsupported = reply.is_err_and(|error| error.kind() == NodeErrorKind::Unsupported);
         holds_true(

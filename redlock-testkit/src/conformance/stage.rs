@@ -17,7 +17,7 @@ use redlock_core::{IntoResources, Resource};
 pub(super) struct Stage {
     pub(super) node: Arc<dyn LockNode>,
     /// Another client of the same server.
-    pub(super) twin: Arc<dyn LockNode>,
+    pub(super) other_node: Arc<dyn LockNode>,
     pub(super) runtime: Arc<dyn Runtime>,
     /// A key that holds a non-lock value.
     pub(super) no_lock: Option<Resource>,

@@ -22,7 +22,7 @@ const COMPLETES: &str = "a change that frees a resource completes its watch";
 const NOTHING: &str = "watch changes nothing";
 
 /// The limit on the wait for a notification, far above its usual delay.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
 async fn watch(stage: &Stage, resource: impl IntoResource) -> Watch {
     let resource = resource.into_resource().expect("cases use valid names");
@@ -36,10 +36,10 @@ async fn completes(stage: &Stage, watch: Watch, who: &str) {
         true
     };
     let silence = async {
-        stage.runtime.sleep(PATIENCE).await;
+        stage.runtime.sleep(WAIT_LIMIT).await;
         false
     };
-    assert!(first(notified, silence).await, "{BROKEN}{COMPLETES}\n  not within {PATIENCE:?}: {who}");
+    assert!(first(notified, silence).await, "{BROKEN}{COMPLETES}\n  not within {WAIT_LIMIT:?}: {who}");
 }
 
 pub(crate) async fn watch_reports_the_state_of_a_resource(stage: &Stage) {
@@ -98,7 +98,7 @@ pub(crate) async fn a_release_by_another_client_completes_a_watch(stage: &Stage)
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let watch = watch(stage, "a").await;
-    let released = stage.twin.release(&alice).await;
+    let released = stage.other_node.release(&alice).await;
     holds_true(matches!(released, Ok(true)), "clients of one server see the same locks");
     completes(stage, watch, "another client has released it").await;
 }
@@ -112,7 +112,7 @@ pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
         let watches = async {
             watching = Some(watch(stage, name.as_str()).await);
         };
-        let releases = async { drop(stage.twin.release(&alice).await) };
+        let releases = async { drop(stage.other_node.release(&alice).await) };
         let (watches, releases) = (Box::pin(watches), Box::pin(releases));
         // The two calls are first by turns.
         let calls: [Pin<Box<dyn Future<Output = ()> + '_>>; 2] =
@@ -139,7 +139,7 @@ pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) 
 }
 
 pub(crate) async fn capabilities_report_support_for_watch(stage: &Stage) {
-    for node in [&stage.node, &stage.twin] {
+    for node in [&stage.node, &stage.other_node] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.watch(&resource).await {
             Ok(_) => false,

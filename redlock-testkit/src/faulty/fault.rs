@@ -377,7 +377,7 @@ impl Fault {
         matches!(self.effect, Effect::Delay(_) | Effect::ApplyLate(_))
     }
 
-    fn strikes(&self, operation: Operation) -> bool {
+    fn matches(&self, operation: Operation) -> bool {
         let is_read = matches!(operation, Operation::Inspect | Operation::Watch);
         !(is_read && matches!(self.effect, Effect::Deny)) && self.only.is_none_or(|only| only == operation)
     }
@@ -401,7 +401,7 @@ impl Script {
     }
 
     pub(super) fn next(&mut self, operation: Operation) -> Option<Effect> {
-        if let Some(position) = self.counted.iter().position(|fault| fault.strikes(operation)) {
+        if let Some(position) = self.counted.iter().position(|fault| fault.matches(operation)) {
             let fault = &mut self.counted[position];
             fault.left = fault.left.map(|left| left - 1);
             let effect = fault.effect.clone();
@@ -410,7 +410,7 @@ impl Script {
             }
             return Some(effect);
         }
-        self.lasting.iter().rfind(|fault| fault.strikes(operation)).map(|fault| fault.effect.clone())
+        self.lasting.iter().rfind(|fault| fault.matches(operation)).map(|fault| fault.effect.clone())
     }
 
     pub(super) fn clear(&mut self) {
@@ -433,7 +433,7 @@ impl Script {
 mod tests {
     use super::*;
 
-    fn strikes(script: &mut Script, operation: Operation) -> &'static str {
+    fn effect_of(script: &mut Script, operation: Operation) -> &'static str {
         match script.next(operation) {
             None => "nothing",
             Some(Effect::Deny) => "deny",
@@ -444,42 +444,42 @@ mod tests {
     }
 
     #[test]
-    fn counted_faults_come_first_in_their_order_then_the_last_lasting_one() {
+    fn counted_faults_apply_in_their_order_before_the_last_lasting_one() {
         let mut script = Script::default();
         script.add(Fault::hang());
         script.add(Fault::lose_reply());
         script.add(Fault::deny().times(2));
         script.add(Fault::hang().once());
-        let four: Vec<_> = (0..5).map(|_| strikes(&mut script, Operation::Acquire)).collect();
+        let four: Vec<_> = (0..5).map(|_| effect_of(&mut script, Operation::Acquire)).collect();
         assert_eq!(vec!["deny", "deny", "hang", "lose reply", "lose reply"], four);
         script.clear();
-        assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Acquire));
     }
 
     #[test]
-    fn a_fault_on_one_operation_spares_the_others() {
+    fn a_fault_on_one_operation_does_not_affect_others() {
         let mut script = Script::default();
         script.add(Fault::deny().on(Operation::Release).once());
-        assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
-        assert_eq!("nothing", strikes(&mut script, Operation::Extend));
-        assert_eq!("deny", strikes(&mut script, Operation::Release));
-        assert_eq!("nothing", strikes(&mut script, Operation::Release));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Acquire));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Extend));
+        assert_eq!("deny", effect_of(&mut script, Operation::Release));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Release));
     }
 
     #[test]
     fn inspections_and_watches_are_never_denied() {
         let mut script = Script::default();
         script.add(Fault::deny());
-        assert_eq!("nothing", strikes(&mut script, Operation::Inspect));
-        assert_eq!("nothing", strikes(&mut script, Operation::Watch));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Inspect));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Watch));
         script.add(Fault::hang());
-        assert_eq!("hang", strikes(&mut script, Operation::Inspect));
+        assert_eq!("hang", effect_of(&mut script, Operation::Inspect));
     }
 
     #[test]
-    fn no_times_is_no_fault() {
+    fn zero_times_is_no_fault() {
         let mut script = Script::default();
         script.add(Fault::deny().times(0));
-        assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Acquire));
     }
 }

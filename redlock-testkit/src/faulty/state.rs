@@ -77,13 +77,13 @@ impl State {
 
     /// Returns the number of hanging requests, and of replies with a waiting caller.
     pub(super) fn held_count(&self) -> usize {
-        self.held.iter().filter(|held| held.matters()).count()
+        self.held.iter().filter(|held| held.has_effect()).count()
     }
 
     pub(super) fn pop_held(&mut self) -> Option<Held> {
         loop {
             let held = self.held.pop_front()?;
-            if held.matters() {
+            if held.has_effect() {
                 return Some(held);
             }
         }
@@ -114,7 +114,7 @@ impl Held {
     /// Returns whether the held item still has an effect.
     ///
     /// A request always has one, a reply only if its caller still waits.
-    fn matters(&self) -> bool {
+    fn has_effect(&self) -> bool {
         match self {
             Self::Request(..) => true,
             Self::Reply(reply) => !reply.is_canceled(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redlock_core::node::Token;
 use redlock_core::runtime::Instant;
 
-/// The readers of one resource, by token, each with an expiry of its own.
+/// The readers of one resource, by token, each with a separate expiry.
 #[derive(Clone, Default)]
 pub(super) struct Readers(BTreeMap<Vec<u8>, Instant>);
 

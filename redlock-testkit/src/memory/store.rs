@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_keys_are_swept_out() {
+    fn expired_keys_are_removed() {
         let mut store = Store::default();
         for number in 0..10_000_u64 {
             let now = Instant::since_origin(Duration::from_millis(number));
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_dies_at_the_very_instant_of_its_expiry() {
+    fn a_key_is_absent_from_its_expiry_on() {
         let mut store = Store::default();
         let resource = Resource::new("a").unwrap();
         let at = |millis| Instant::since_origin(Duration::from_millis(millis));

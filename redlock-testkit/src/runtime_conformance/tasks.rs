@@ -87,5 +87,5 @@ pub(super) async fn a_completed_task_is_dropped(runtime: Arc<dyn Runtime>) {
     let (owned, dropped) = oneshot::channel();
     runtime.spawn(Box::pin(Owns(owned)));
     // A runtime that leaks its tasks never completes this.
-    assert!(dropped.await.is_err(), "nothing is ever sent");
+    assert!(dropped.await.is_err(), "the sender is only dropped");
 }

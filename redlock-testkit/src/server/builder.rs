@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_password_is_in_the_configuration_and_nowhere_else() {
+    fn the_password_is_only_in_the_configuration() {
         let builder = RedisServerBuilder::default().password("a \"b\\\u{e9}");
         assert!(builder.configuration(1, Path::new("/")).contains(r#"requirepass "a \x22b\x5c\xc3\xa9""#));
         assert!(format!("{builder:?}").contains("hidden"));

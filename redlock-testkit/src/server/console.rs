@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The time limit for a reply of a running server, even on a very busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A reply of a server.
 #[derive(Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Console {
     #[track_caller]
     pub fn reply(&self, words: &[&[u8]]) -> Reply {
         let port = self.port;
-        self.try_reply(words, PATIENCE)
+        self.try_reply(words, WAIT_LIMIT)
             .unwrap_or_else(|error| panic!("no reply from the server on port {port}: {error}"))
     }
 

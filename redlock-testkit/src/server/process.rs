@@ -19,7 +19,7 @@ use super::console::{Console, Reply};
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// The time limit of a check. It is short, since another process may listen there and never reply.
-const START_PATIENCE: Duration = Duration::from_millis(200);
+const CHECK_LIMIT: Duration = Duration::from_millis(200);
 
 /// A running server. Dropping it kills it, even if it is stopped, and waits for its end.
 pub(super) struct Process {
@@ -89,18 +89,18 @@ impl Process {
     ) -> Result<(), Failed> {
         let console = Console { port, password: builder.password.clone() };
         let deadline = Instant::now() + START_LIMIT;
-        let said = || {
+        let output = || {
             let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
             read("server.log") + &read("server.out")
         };
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                let said = said();
-                return Err(if said.contains("Address already in use") {
+                let output = output();
+                return Err(if output.contains("Address already in use") {
                     Failed::PortTaken
                 } else {
                     Failed::Otherwise(format!(
-                        "{program} exited at startup with {status}. Its output:\n{said}"
+                        "{program} exited at startup with {status}. Its output:\n{output}"
                     ))
                 });
             }
@@ -108,9 +108,9 @@ impl Process {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let said = said();
+                let output = output();
                 return Err(Failed::Otherwise(format!(
-                    "{program} not ready on port {port} after {START_LIMIT:?}. Its output:\n{said}"
+                    "{program} not ready on port {port} after {START_LIMIT:?}. Its output:\n{output}"
                 )));
             }
             thread::sleep(Duration::from_millis(2)); // the server has no other way to signal that it is ready
@@ -119,11 +119,12 @@ impl Process {
 
     /// Returns whether this child is the process that serves the port.
     fn serves_port(&self, console: &Console) -> bool {
-        let ready = matches!(console.try_reply(&[b"PING"], START_PATIENCE), Ok(Reply::Bytes(pong)) if pong == b"PONG");
+        let ready =
+            matches!(console.try_reply(&[b"PING"], CHECK_LIMIT), Ok(Reply::Bytes(pong)) if pong == b"PONG");
         let own_id = format!("process_id:{}\r\n", self.child.id());
         ready
             && console
-                .try_reply(&[b"INFO", b"server"], START_PATIENCE)
+                .try_reply(&[b"INFO", b"server"], CHECK_LIMIT)
                 .is_ok_and(|info| info.text().contains(&own_id))
     }
 

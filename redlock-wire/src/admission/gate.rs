@@ -20,7 +20,7 @@ use crate::sync::{Mutex, MutexGuard, locked};
 pub(crate) struct Gate {
     state: Mutex<State>,
     /// Notified when there is a reason to look again.
-    news: Event,
+    changed: Event,
 }
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct State {
     /// The time of the first look after the last loss.
     intact_since: Option<Instant>,
     /// True if a loss, or a change of the stamp, was reported since the last look began.
-    has_news: bool,
+    is_look_due: bool,
     /// The numbers of the last look that was begun, and of the last one that was applied.
     begun: u64,
     applied: u64,
@@ -57,11 +57,11 @@ impl Default for Gate {
             stamp: None,
             losses: 0,
             intact_since: None,
-            has_news: false,
+            is_look_due: false,
             begun: 0,
             applied: 0,
         };
-        Self { state: Mutex::new(state), news: Event::new() }
+        Self { state: Mutex::new(state), changed: Event::new() }
     }
 }
 
@@ -98,8 +98,8 @@ impl Gate {
     }
 
     /// Returns whether there is a reason to look again.
-    pub(crate) fn has_news(&self) -> bool {
-        self.state().has_news
+    pub(crate) fn is_look_due(&self) -> bool {
+        self.state().is_look_due
     }
 
     /// Returns the quarantine, and ends an admission that a longer wait does not permit any more.
@@ -117,18 +117,18 @@ impl Gate {
         let mut state = self.state();
         state.losses += 1;
         state.intact_since = None;
-        state.has_news = true;
+        state.is_look_due = true;
         state.admitted = None;
         state.standing = Standing::Out(reason);
         state.stamp = None;
         drop(state);
-        self.news.notify(usize::MAX);
+        self.changed.notify(usize::MAX);
     }
 
     /// Records that the stamp was written, or that its change is not reported any more. Nothing is lost by that.
     pub(crate) fn touch(&self) {
-        self.state().has_news = true;
-        self.news.notify(usize::MAX);
+        self.state().is_look_due = true;
+        self.changed.notify(usize::MAX);
     }
 
     /// Compares the stamp with the one of the last look. Another one ends the admission.
@@ -148,14 +148,14 @@ impl Gate {
 
     /// Listens for the next reason to look. Listen first, then look.
     pub(crate) fn listen(&self) -> EventListener {
-        self.news.listen()
+        self.changed.listen()
     }
 
     /// Begins a look.
     pub(crate) fn begin(&self, now: Instant) -> Ticket {
         let mut state = self.state();
         state.begun += 1;
-        state.has_news = false;
+        state.is_look_due = false;
         let intact_since = *state.intact_since.get_or_insert(now);
         let link = Link { intact_since, was_lost: state.losses > 0, reason: state.standing.reason() };
         Ticket { number: state.begun, losses: state.losses, link }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_look_does_not_undo_a_later_one() {
+    fn an_earlier_look_does_not_replace_a_later_one() {
         let gate = Gate::default();
         let (earlier, later) = (gate.begin(NOW), gate.begin(NOW));
         apply(&gate, later, Duration::ZERO);

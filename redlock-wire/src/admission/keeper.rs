@@ -101,11 +101,11 @@ impl Keeper {
         let gate = link.hub.gate();
         // The handshake included a look. Another look is necessary if a loss was reported since then.
         loop {
-            let news = gate.listen();
-            if !gate.has_news() {
+            let change = gate.listen();
+            if !gate.is_look_due() {
                 let quarantine = gate.recheck(self.wait(), runtime.now());
                 let left = quarantine.and_then(|quarantine| quarantine.remaining);
-                first(runtime.sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL))), news).await;
+                first(runtime.sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL))), change).await;
             }
             if !self.is_as_before(link).await {
                 while self.look_over(link, runtime).await {}
@@ -117,7 +117,8 @@ impl Keeper {
     /// Compares the stamp, if that is sufficient. Returns `true` if no look is necessary.
     async fn is_as_before<K: Connection>(&self, link: &Active<K>) -> bool {
         let gate = link.hub.gate();
-        if gate.has_news() || !gate.is_admitted() || !gate.knows_stamp() || link.behind != Behind::Nothing {
+        if gate.is_look_due() || !gate.is_admitted() || !gate.knows_stamp() || link.behind != Behind::Nothing
+        {
             return false;
         }
         match link.call(K::pack(GET)).await {

@@ -56,7 +56,8 @@ impl Stamp {
 
 /// The knowledge of this process about the server of a node. It outlives connections.
 ///
-/// A process that knew another server here waits by its own clock, too: that of the server may have been set forward.
+/// If this process has seen another server here before, it waits by its own clock, too. The clock of the server may
+/// have been set forward.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     run: Option<Box<[u8]>>,

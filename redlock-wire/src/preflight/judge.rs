@@ -11,10 +11,10 @@ const LEAST: (u64, u64) = (6, 2);
 /// The share by which clocks may differ in speed, by default.
 const DRIFT: f64 = 0.01;
 
-/// The difference of clocks from which on a note is due. Plain locks do not depend on it.
+/// The difference of clocks above which there is a note. Plain locks do not depend on it.
 const CLOCKS_APART: f64 = 60.0;
 
-/// The part of a TTL that one reply may take.
+/// The longest part of a TTL that one reply may take.
 const SLOW: u32 = 20;
 
 /// Returns the findings, the worst first.
@@ -50,7 +50,7 @@ pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admissio
                 &[label],
                 format!("not reachable: {reason}"),
                 if is_available {
-                    "one failure less is survived"
+                    "the locks tolerate one failure fewer"
                 } else {
                     "see above: too few servers are left"
                 },
@@ -117,8 +117,11 @@ fn count(all: &[Facts], findings: &mut Vec<Finding>) -> bool {
         even if even % 2 == 0 => "the number of servers is even",
         _ => return reachable >= quorum,
     };
-    let consequence =
-        if all.len() == 1 { "its failure stops all locks" } else { "the last one adds no tolerance" };
+    let consequence = if all.len() == 1 {
+        "its failure stops all locks"
+    } else {
+        "the last server adds no fault tolerance"
+    };
     findings.push(finding(
         Severity::Note,
         &[],
@@ -140,7 +143,7 @@ fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
                 Severity::Error,
                 &[&twin.label, &facts.label],
                 "two addresses of the same server",
-                "they have one vote together, so fewer failures are survived",
+                "they have one vote together, so the locks tolerate fewer failures",
                 "list each server once",
             ));
         }
@@ -245,15 +248,15 @@ fn persistence(
     if uptime.is_some_and(|uptime| uptime < settings.ttl) {
         add(
             Severity::Warning,
-            "it started less than one TTL ago and may have forgotten locks".into(),
+            "it started less than one TTL ago and may have lost locks".into(),
             "a lock that is held may be granted again",
-            "set a longest TTL in all programs, or start a server only one TTL after its end",
+            "set a longest TTL in all programs, or start a server only one TTL after it stopped",
         );
     } else {
         add(
             Severity::Note,
             "not every write is on disk before its reply".into(),
-            "a restart within the TTL forgets locks",
+            "a restart within the TTL loses locks",
             "set a longest TTL in all programs, or appendonly yes and appendfsync always",
         );
     }
@@ -422,7 +425,7 @@ mod tests {
         assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");
         assert_eq!("see above: too few servers are left", found[1].consequence());
         let found = judge(&[server("a", &[]), server("b", &[]), down("c")]);
-        assert_eq!("one failure less is survived", found[0].consequence());
+        assert_eq!("the locks tolerate one failure fewer", found[0].consequence());
         assert!(judge(&[server("a", &[]), server("b", &[])])[0].problem().contains("even"));
     }
 }

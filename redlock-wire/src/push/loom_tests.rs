@@ -20,7 +20,7 @@ fn a_watch_completes_however_late_the_connection_closes() {
 }
 
 #[test]
-fn a_watch_that_ends_takes_no_push_from_another() {
+fn a_watch_that_ends_does_not_affect_other_watches() {
     loom::model(|| {
         let hub = Hub::default();
         let (stays, leaves) = (hub.watch(b"a"), hub.watch(b"a"));

@@ -45,8 +45,8 @@ fn chosen(pem: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Returns the root certificates of the system. Unreadable ones are skipped: a single broken one is no reason to trust
-/// none.
+/// Returns the root certificates of the system. Unreadable certificates are skipped, so that a single broken one does
+/// not disable the others.
 fn of_the_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -91,7 +91,7 @@ pub(crate) async fn an_acquire_dropped_while_it_waits_to_retry_is_cleaned_up<A: 
     assert!(tokio::time::timeout(Duration::from_millis(500), waiting).await.is_err());
     redlock.close().await;
     assert_eq!(3, keys(&servers).len());
-    assert!(servers[3..].iter().all(|server| server.commandstats("set") >= 1), "it made an attempt");
+    assert!(servers[3..].iter().all(|server| server.commandstats("set") >= 1), "the request made an attempt");
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -112,7 +112,7 @@ pub(crate) async fn a_rolling_restart_under_load_fails_no_lock<A: Adapter>() {
     }
     println!("{} locks", load.locks());
     assert_eq!(Vec::<String>::new(), *load.failures.lock().unwrap());
-    assert_eq!(ReleaseOutcome::Released, kept.release().await.unwrap(), "it was held throughout");
+    assert_eq!(ReleaseOutcome::Released, kept.release().await.unwrap(), "the lock was held throughout");
     redlock.close().await;
 }
 

@@ -166,7 +166,7 @@ pub(crate) async fn without_tracking_waiters_poll_and_each_node_warns_once<A: Ad
     let guard = task.await.unwrap().unwrap();
     assert!(since.elapsed() < SOON);
     drop(guard);
-    assert_eq!(5, warnings.about("CLIENT TRACKING unavailable"), "one for each node");
+    assert_eq!(5, warnings.about("CLIENT TRACKING unavailable"), "one warning for each node");
     assert!(servers.iter().all(|server| server.commandstats("pttl") == 0));
     nothing_left(&redlock, &servers).await;
 }

@@ -1,4 +1,4 @@
-//! A client of the `WebDriver` protocol, which `chromedriver` speaks, with the few commands of these tests.
+//! A client of the `WebDriver` protocol of `chromedriver`, with the commands of these tests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
@@ -40,7 +40,7 @@ pub(crate) mod key {
 
 /// Starts `chromedriver`, and returns its port.
 ///
-/// It takes a free port of IPv4 and needs the same one of IPv6, which another program may use. Then it ends.
+/// It chooses a free port of IPv4 and needs the same port of IPv6. If another program uses that, `chromedriver` ends.
 async fn driver() -> (Child, u16) {
     for _ in 0..10 {
         let mut process = Command::new("chromedriver")
@@ -49,11 +49,11 @@ async fn driver() -> (Child, u16) {
             .kill_on_drop(true)
             .spawn()
             .expect("chromedriver is missing: scripts/test-playground installs it");
-        let mut lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
+        let mut lines = BufReader::new(process.stdout.take().expect("the output is piped")).lines();
         while let Some(line) = lines.next_line().await.expect("its output is text") {
             if let Some((_, port)) = line.split_once("started successfully on port ") {
                 let port = port.trim_end_matches('.').parse().expect("a port is a number");
-                // A closed pipe would end it.
+                // A closed pipe would end the process.
                 tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
                 return (process, port);
             }
@@ -137,7 +137,7 @@ impl Browser {
         self.command(Method::POST, &format!("/element/{element}/value"), keys).await;
     }
 
-    /// Presses keys one after the other, in whatever has the focus.
+    /// Presses keys one after another. The element with the focus receives them.
     pub(crate) async fn press(&self, keys: &[&str]) {
         let press = |key: &&str| {
             [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]
@@ -192,7 +192,7 @@ impl Browser {
             for (text, property) in [(&mut role, "computedrole"), (&mut name, "computedlabel")] {
                 let value =
                     self.command(Method::GET, &format!("/element/{element}/{property}"), Value::Null).await;
-                *text = value.as_str().expect("it is text").trim().into();
+                *text = value.as_str().expect("the value is text").trim().into();
             }
             found.push((role, name));
         }

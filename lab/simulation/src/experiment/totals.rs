@@ -88,15 +88,15 @@ impl fmt::Display for Totals {
         let (hours, minutes) = (lasted.as_secs() / 3600, lasted.as_secs() / 60 % 60);
         writeln!(f, "{runs} runs, {hours} h {minutes} min of simulated time, {events} events")?;
         writeln!(f, "{grants:>10} locks granted")?;
-        writeln!(f, "{:>10} of them of several resources at once", self.grants_of_several)?;
+        writeln!(f, "{:>10} of them for several resources at once", self.grants_of_several)?;
         if self.fenced_grants > 0 {
             writeln!(f, "{:>10} of them with a fencing token", self.fenced_grants)?;
             writeln!(
                 f,
-                "{:>10} writes that a resource accepted, by their fencing token",
+                "{:>10} writes that a resource accepted by their fencing token",
                 self.writes_accepted
             )?;
-            writeln!(f, "{:>10} writes that it rejected", self.writes_rejected)?;
+            writeln!(f, "{:>10} writes that a resource rejected", self.writes_rejected)?;
         }
         for name in FaultKind::NAMES {
             writeln!(f, "{:>10} {name}", self.faults.get(name).copied().unwrap_or(0))?;

@@ -67,7 +67,7 @@ mod tests {
         let once = || HistoryBuilder::default().counted(1, 0, 0, 7, 5, 10);
         assert_eq!(0, violations(once().counted(2, 0, 0, 7, 5, 10)));
         assert_eq!(1, violations(once().counted(2, 0, 0, 7, 6, 10)));
-        assert_eq!(0, violations(once().counted(10, 0, 0, 7, 6, 20)), "the key was gone");
+        assert_eq!(0, violations(once().counted(10, 0, 0, 7, 6, 20)), "the key had expired");
         assert_eq!(0, violations(once().lost(2, 0, 7).counted(3, 0, 0, 7, 6, 20)));
         assert_eq!(0, violations(once().deleted(2, 0, 0, 7).counted(3, 0, 0, 7, 6, 20)));
         assert_eq!(
@@ -75,7 +75,7 @@ mod tests {
             violations(once().confirmed(2, 0, 0, 7, 10).counted(3, 0, 0, 7, 6, 20)),
             "the counter was raised"
         );
-        assert_eq!(0, violations(once().forgot(2, 0, 0).counted(3, 0, 0, 7, 6, 20)), "it was lost");
-        assert_eq!(0, violations(once().counted(2, 0, 1, 7, 6, 10)), "another server");
+        assert_eq!(0, violations(once().forgot(2, 0, 0).counted(3, 0, 0, 7, 6, 20)), "the counter was lost");
+        assert_eq!(0, violations(once().counted(2, 0, 1, 7, 6, 10)), "the counter is on another server");
     }
 }

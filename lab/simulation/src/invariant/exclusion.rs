@@ -125,20 +125,28 @@ mod tests {
     #[test]
     fn holds_may_follow_each_other_but_not_overlap() {
         let builder = || HistoryBuilder::default().granted(1, 0, 0, 10);
-        assert_eq!(0, broken(builder().granted(10, 1, 1, 20)).len(), "at its deadline a lease is over");
+        assert_eq!(0, broken(builder().granted(10, 1, 1, 20)).len(), "a lease ends at its deadline");
         assert_eq!(vec![None], broken(builder().granted(9, 1, 1, 20)));
         assert_eq!(0, broken(builder().releasing(5, 0, 0).granted(5, 1, 1, 20)).len());
         assert_eq!(0, broken(builder().killed(5, 0).granted(5, 1, 1, 20)).len());
-        assert_eq!(vec![None], broken(builder().killed(5, 7).granted(6, 1, 1, 20)), "another died");
+        assert_eq!(
+            vec![None],
+            broken(builder().killed(5, 7).granted(6, 1, 1, 20)),
+            "another client was killed"
+        );
     }
 
     #[test]
     fn an_extension_moves_the_end_and_does_not_revive_an_expired_lease() {
         let builder = || HistoryBuilder::default().granted(1, 0, 0, 10);
         assert_eq!(vec![None], broken(builder().extended(5, 0, 0, 30).granted(20, 1, 1, 40)));
-        assert_eq!(0, broken(builder().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(), "never earlier");
+        assert_eq!(
+            0,
+            broken(builder().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(),
+            "an extension does not shorten the lease"
+        );
         let revived = builder().granted(11, 1, 1, 20).extended(12, 0, 0, 15);
-        assert_eq!(vec![None], broken(revived), "expired at 10, extended at 12");
+        assert_eq!(vec![None], broken(revived), "the lease expired at 10 and was extended at 12");
     }
 
     #[test]
@@ -169,7 +177,7 @@ mod tests {
         let shortened = HistoryBuilder::default().granted(1, 0, 0, 100).keeping(4, 0, 0).kept(5, 0, 0, 30);
         assert_eq!(0, broken(shortened.granted(30, 1, 1, 40)).len());
         let failed = HistoryBuilder::default().granted(1, 0, 0, 10).keeping(4, 0, 0).granted(5, 1, 1, 40);
-        assert_eq!(0, broken(failed).len(), "nothing was promised");
+        assert_eq!(0, broken(failed).len(), "no end was promised");
     }
 
     #[test]
@@ -184,7 +192,11 @@ mod tests {
         let both = || HistoryBuilder::default().granted_several(1, 0, &[0, 1], 0, 10);
         assert_eq!(0, broken(both().granted_several(5, 1, &[2], 1, 20)).len());
         assert_eq!(vec![None], broken(both().granted_several(5, 1, &[1, 2], 1, 20)));
-        assert_eq!(vec![None; 2], broken(both().granted_several(5, 1, &[0, 1], 1, 20)), "one for each");
+        assert_eq!(
+            vec![None; 2],
+            broken(both().granted_several(5, 1, &[0, 1], 1, 20)),
+            "one violation for each resource"
+        );
         assert_eq!(vec![None], broken(both().extended(5, 0, 0, 30).granted_several(20, 1, &[1], 1, 40)));
         assert_eq!(0, broken(both().releasing(5, 0, 0).granted_several(5, 1, &[1], 1, 20)).len());
         assert_eq!(0, broken(both().killed(5, 0).granted_several(5, 1, &[1], 1, 20)).len());
@@ -217,10 +229,10 @@ mod tests {
             .sent(0, 0, 0, 0)
             .granted(1, 0, 0, 10)
             .granted(3, 1, 1, 20);
-        assert_eq!(vec![None], broken(before), "a clock that was set before explains nothing");
+        assert_eq!(vec![None], broken(before), "an earlier clock step is no explanation");
         let old = HistoryBuilder::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(9, 0, 0);
         let noticed = old.granted(11, 1, 1, 20).extended(12, 0, 0, 15);
-        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(noticed), "the lease of old had lost its key");
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(noticed), "the earlier lease had lost its key");
     }
 
     #[test]
@@ -237,8 +249,8 @@ mod tests {
         let late = builder().granted(11, 1, 1, 20).acted(12, 0, 0);
         assert_eq!(vec![Some(Assumption::HoldersCheckLeases)], broken(late));
         let last = builder().granted(3, 1, 1, 20).acted(5, 0, 0).releasing(5, 0, 0);
-        assert_eq!(vec![None], broken(last), "it had the lock when it acted, and then let go");
+        assert_eq!(vec![None], broken(last), "the client held the lock when it acted, and then released it");
         let both = builder().granted(9, 1, 1, 20).acted(9, 0, 0).acted(9, 1, 1);
-        assert_eq!(vec![None], broken(both), "two at once is the violation, not what they do");
+        assert_eq!(vec![None], broken(both), "the violation is the overlap, not the actions");
     }
 }

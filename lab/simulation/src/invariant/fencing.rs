@@ -194,9 +194,9 @@ mod tests {
         assert_eq!(vec![(Invariant::Unique, None)], violations(duplicate));
         assert_eq!(vec![(Invariant::Order, None)], violations(first().sent(2, 1, 0, 1).fenced(3, 1, 1, 4)));
         let at_once = first().sent(0, 1, 0, 1).fenced(3, 1, 1, 4);
-        assert_eq!(0, violations(at_once).len(), "it had begun before the other was granted");
+        assert_eq!(0, violations(at_once).len(), "the request began before the other grant");
         let plain = first().sent(2, 1, 0, 1).granted(3, 1, 1, 9);
-        assert_eq!(0, violations(plain).len(), "a plain lock has none");
+        assert_eq!(0, violations(plain).len(), "a plain lock has no fencing token");
     }
 
     #[test]
@@ -218,11 +218,11 @@ mod tests {
         let late = newer().extending(4, 0, 0).extended(5, 0, 0, 99);
         assert_eq!(vec![(Invariant::Supersession, None)], violations(late));
         let before = newer().extending(2, 0, 0).extended(5, 0, 0, 99);
-        assert_eq!(0, violations(before).len(), "it had begun before");
+        assert_eq!(0, violations(before).len(), "the extension began before");
         assert_eq!(0, violations(newer().extending(4, 1, 1).extended(5, 1, 1, 99)).len(), "the newer lease");
         let one = || newer().confirmed(4, 0, 0, 0, 99);
         assert_eq!(0, violations(one()).len());
-        assert_eq!(0, violations(one().confirmed(5, 0, 0, 0, 99)).len(), "the same once more");
+        assert_eq!(0, violations(one().confirmed(5, 0, 0, 0, 99)).len(), "the same server again");
         assert_eq!(vec![(Invariant::Supersession, None)], violations(one().confirmed(5, 0, 1, 0, 99)));
     }
 

@@ -109,8 +109,8 @@ mod tests {
     fn a_released_lock_stays_in_the_local_queue_until_a_quorum_has_replied() {
         let drops = || HistoryBuilder::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
         assert_eq!(0, violations(drops().contended(200, 0)));
-        assert_eq!(1, violations(drops().contended(215, 0)), "a round ends");
-        assert_eq!(1, violations(drops().contended(20, 1)), "another client");
+        assert_eq!(1, violations(drops().contended(215, 0)), "the round must have ended");
+        assert_eq!(1, violations(drops().contended(20, 1)), "another client released the lock");
         let one = || drops().release_received(12, 0, 0, 0);
         assert_eq!(0, violations(one().contended(20, 0)));
         assert_eq!(
@@ -125,8 +125,8 @@ mod tests {
         let sent = || HistoryBuilder::default().sent(0, 0, 0, 0).received(1, 0, 0, 0);
         assert_eq!(0, violations(sent().received(2, 0, 1, 0).contended(3, 0)));
         assert_eq!(1, violations(sent().contended(3, 0)));
-        assert_eq!(0, violations(sent().not_granted(3, 0)), "an outage is reported as one");
+        assert_eq!(0, violations(sent().not_granted(3, 0)), "an outage is reported as an outage");
         let again = sent().received(2, 0, 1, 0).sent(3, 0, 0, 1);
-        assert_eq!(1, violations(again.contended(4, 0)), "these were replies to the earlier attempt");
+        assert_eq!(1, violations(again.contended(4, 0)), "the replies belong to the earlier attempt");
     }
 }

@@ -101,9 +101,13 @@ mod tests {
         let sent = || HistoryBuilder::default().sent(0, 0, 1, 7);
         assert_eq!(0, broken(sent().calm(9)).len());
         assert_eq!(vec![None], broken(sent().calm(9).left(9, 1, 7)));
-        assert_eq!(0, broken(sent().killed(5, 0).left(9, 1, 7)).len(), "left to its TTL");
-        assert_eq!(vec![None], broken(sent().killed(5, 2).left(9, 1, 7)), "another died");
-        assert_eq!(0, broken(sent().granted(2, 0, 7, 9).keeping(5, 0, 7).left(9, 1, 7)).len(), "kept");
+        assert_eq!(0, broken(sent().killed(5, 0).left(9, 1, 7)).len(), "the key expires");
+        assert_eq!(vec![None], broken(sent().killed(5, 2).left(9, 1, 7)), "another client was killed");
+        assert_eq!(
+            0,
+            broken(sent().granted(2, 0, 7, 9).keeping(5, 0, 7).left(9, 1, 7)).len(),
+            "the lock is kept"
+        );
         let again = sent().carried_again(5, 0, 1, 7, 99).left(9, 1, 7);
         assert_eq!(vec![Some(Assumption::RequestsArriveSoon)], broken(again));
     }

@@ -70,8 +70,12 @@ mod tests {
         let calm = || HistoryBuilder::default().calm(5);
         assert_eq!(0, violations(calm().requested(15, 9).granted(16, 9, 0, 99)));
         assert_eq!(1, violations(calm().requested(15, 9).not_granted(16, 9)));
-        assert_eq!(1, violations(calm().requested(15, 9)), "no result at all");
-        assert_eq!(0, violations(calm().requested(14, 9).not_granted(16, 9)), "too early for a verdict");
+        assert_eq!(1, violations(calm().requested(15, 9)), "the request has no result");
+        assert_eq!(
+            0,
+            violations(calm().requested(14, 9).not_granted(16, 9)),
+            "the request is too early for the check"
+        );
         assert_eq!(
             0,
             violations(HistoryBuilder::default().requested(15, 9).not_granted(16, 9)),

@@ -224,7 +224,11 @@ mod tests {
         let won = || HistoryBuilder::default().received(5, 0, 0, 0).received(7, 0, 1, 0);
         assert_eq!(0, violations(won().granted(7, 0, 0, 99)));
         assert_eq!(1, violations(won().granted(8, 0, 0, 99)));
-        assert_eq!(1, violations(won().received(8, 0, 2, 0).granted(8, 0, 0, 99)), "waited for the third");
+        assert_eq!(
+            1,
+            violations(won().received(8, 0, 2, 0).granted(8, 0, 0, 99)),
+            "the client waited for the third reply"
+        );
         let stopped =
             |place| HistoryBuilder::default().paused(6, place).received(7, 0, 1, 0).resumed(50, place);
         assert_eq!(0, violations(stopped(0).received(5, 0, 0, 0).granted(50, 0, 0, 99)));
@@ -245,9 +249,9 @@ mod tests {
             builder.counter_received(8, 0, 2, 0, 10).confirmation_received(60, 0, 0, 0)
         };
         let confirmed = |builder| third(builder).confirmation_received(60, 0, 1, 0).fenced(60, 0, 0, 10);
-        assert_eq!(1, violations(confirmed(equal())), "the third came too late to matter");
+        assert_eq!(1, violations(confirmed(equal())), "the third reply was not needed");
         let stopped = equal().paused(6, 0).resumed(50, 0);
-        assert_eq!(0, violations(confirmed(stopped)), "it has seen all three at once");
+        assert_eq!(0, violations(confirmed(stopped)), "the client received all three replies at once");
         let requested_once = || HistoryBuilder::default().requested_fenced(0, 0, 1_000);
         assert_eq!(
             (0, 1),

@@ -113,7 +113,11 @@ mod tests {
             let not_extended = |builder: HistoryBuilder| builder.not_extended(9, 0, 7, ErrorKind::Lost);
             assert_eq!((1, 0), (violations(not_extended(denied(1))), violations(not_extended(denied(2)))));
         }
-        assert_eq!(0, violations(held().not_extended(9, 0, 7, ErrorKind::NoQuorum)), "another error");
+        assert_eq!(
+            0,
+            violations(held().not_extended(9, 0, 7, ErrorKind::NoQuorum)),
+            "the reported error is another one"
+        );
     }
 
     #[test]
@@ -130,6 +134,10 @@ mod tests {
             builder.releasing(when, 0, 7).release_outcome(when + 5, 0, 7, ReleaseOutcome::AlreadyExpired)
         };
         assert_eq!((1, 0), (violations(released(held(), 749)), violations(released(held(), 750))));
-        assert_eq!(1, violations(released(held().extended(500, 0, 7, 2_000), 1_500)), "it was extended");
+        assert_eq!(
+            1,
+            violations(released(held().extended(500, 0, 7, 2_000), 1_500)),
+            "the deadline was extended"
+        );
     }
 }

@@ -158,6 +158,10 @@ mod tests {
             prefix(builder().sent(2, 0, 0, 7), &[7], 99)[0],
             "not that of another client"
         );
-        assert_eq!(1, prefix(builder().resumed(1, 0).sent(2, 0, 0, 7), &[7], 99).len(), "it is over");
+        assert_eq!(
+            1,
+            prefix(builder().resumed(1, 0).sent(2, 0, 0, 7), &[7], 99).len(),
+            "the pause has ended"
+        );
     }
 }

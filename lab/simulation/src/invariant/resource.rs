@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn an_unknown_value_is_not_replaced() {
         assert_eq!(vec![None], broken(first().announced(3, 1, 6).wrote(4, 1, 6, 0)));
-        assert_eq!(0, broken(first().wrote(4, 0, 5, 0)).len(), "its own value");
+        assert_eq!(0, broken(first().wrote(4, 0, 5, 0)).len(), "the holder replaces its own value");
         let unannounced = first().wrote(4, 1, 6, 0);
         assert_eq!(vec![Some(Assumption::TokensComeFirst)], broken(unannounced));
     }

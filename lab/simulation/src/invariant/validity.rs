@@ -196,7 +196,7 @@ mod tests {
             || HistoryBuilder::default().carried(1, 0, 0, 0, 11).received(2, 0, 0, 0).received(2, 0, 1, 0);
         assert_eq!(vec![None], broken(yes().carried(2, 0, 1, 0, 9).granted(2, 0, 0, 10)));
         let never = yes().granted(2, 0, 0, 10);
-        assert_eq!(vec![None], broken(never), "a yes without a key");
+        assert_eq!(vec![None], broken(never), "a grant without a key");
     }
 
     #[test]
@@ -212,10 +212,10 @@ mod tests {
     #[test]
     fn a_key_lost_during_the_validity_is_a_violation() {
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(held().lost(5, 0, 0)));
-        assert_eq!(0, broken(held().lost(5, 2, 0)).len(), "it does not count there");
-        assert_eq!(0, broken(held().releasing(4, 0, 0).lost(5, 0, 0)).len(), "the lease is over");
-        assert_eq!(0, broken(held().lost(10, 0, 0)).len(), "the lease is over");
-        assert_eq!(vec![None], broken(held().deleted(5, 0, 1, 0)), "deleted under a holder");
+        assert_eq!(0, broken(held().lost(5, 2, 0)).len(), "this server is not counted");
+        assert_eq!(0, broken(held().releasing(4, 0, 0).lost(5, 0, 0)).len(), "the lease has ended");
+        assert_eq!(0, broken(held().lost(10, 0, 0)).len(), "the lease has ended");
+        assert_eq!(vec![None], broken(held().deleted(5, 0, 1, 0)), "the key of a holder was deleted");
         assert_eq!(vec![None], broken(held().carried(5, 0, 1, 0, 9)), "shortened");
     }
 
@@ -226,9 +226,9 @@ mod tests {
             || extending().carried(5, 0, 2, 0, 21).extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(0, broken(extended()).len());
         assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not reply yes again");
-        assert_eq!(vec![None], broken(extending().extended(6, 0, 0, 20)), "one yes is no quorum");
+        assert_eq!(vec![None], broken(extending().extended(6, 0, 0, 20)), "one grant is no quorum");
         let both = extending().extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
-        assert_eq!(vec![None], broken(both), "a yes that moved no key");
+        assert_eq!(vec![None], broken(both), "a grant that did not move the expiry");
     }
 
     #[test]

@@ -235,12 +235,16 @@ mod tests {
         assert_eq!(0, violations(held(5_000).releasing(40, 0, 0).granted(140, 1, 1, 9_000)).len());
         let late = held(5_000).releasing(40, 0, 0).granted(141, 1, 1, 9_000);
         assert_eq!(vec![Invariant::Waking], violations(late));
-        assert_eq!(vec![Invariant::Waking], violations(held(40).granted(141, 1, 1, 9_000)), "it had expired");
+        assert_eq!(
+            vec![Invariant::Waking],
+            violations(held(40).granted(141, 1, 1, 9_000)),
+            "the lock had expired"
+        );
         let idle =
             HistoryBuilder::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).requested(200, 1);
         assert_eq!(0, violations(idle.granted(201, 1, 1, 9_000)).len(), "no client waited before");
         let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).requested(400, 0).granted(401, 0, 1, 9_000);
-        assert_eq!(0, violations(dead).len(), "who waited is dead");
+        assert_eq!(0, violations(dead).len(), "the waiter was killed");
     }
 
     #[test]

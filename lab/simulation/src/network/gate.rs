@@ -178,7 +178,7 @@ mod tests {
         assert!(is_admitted(&mut gate(6), 10));
         let mut early = gate(5);
         assert!(!is_admitted(&mut early, 10) && !is_unchecked(&mut early, 10));
-        assert!(is_unchecked(&mut early, 11), "look again");
+        assert!(is_unchecked(&mut early, 11), "another look is needed");
         early.looked(early.begin(), intact(6, 0), at(11));
         assert!(is_admitted(&mut early, 11));
     }

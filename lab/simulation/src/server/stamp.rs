@@ -77,7 +77,7 @@ mod tests {
             assert_eq!(9, age(&mut stamp, first, 9));
             assert_eq!(0, age(&mut stamp, other, 10));
             assert_eq!(5, age(&mut stamp, other, 15));
-            assert_eq!(0, age(&mut stamp, first, 16), "an identity does not come back");
+            assert_eq!(0, age(&mut stamp, first, 16), "an identity is never reused");
         }
     }
 

@@ -167,7 +167,8 @@ impl LockNode for Node {
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.enter().await?;
-        let other = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("other"));
+        let other =
+            Claim::new(resource.into_resources().expect("the name is valid"), Token::from_bytes("other"));
         let key = self.keys(&other).remove(0);
         let found = self.living().get(&key).cloned();
         match self.flaw {
@@ -196,7 +197,8 @@ impl LockNode for Node {
         if self.flaw == WatchIsClaimed {
             return Err(NodeError::unsupported("watch"));
         }
-        let other = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("other"));
+        let other =
+            Claim::new(resource.into_resources().expect("the name is valid"), Token::from_bytes("other"));
         let key = self.keys(&other).remove(0);
         let joined = (self.flaw != WatchArmsLate).then(|| self.watchers.join(self.client));
         let found = self.living().get(&key).map(|(_, deadline)| *deadline);

@@ -13,12 +13,12 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Acquires the lock. Returns the lock and the time that this took.
 ///
-/// The first attempt does not wait. It determines the holder, for `say` and for the check of nested runs. A run that is
+/// The first attempt does not wait. It determines the holder, for `report` and for the check of nested runs. A run that is
 /// nested in a run under the same lock would wait for itself.
 pub(super) async fn acquire(
     redlock: &Redlock,
     task: &Task,
-    say: impl Fn(String),
+    report: impl Fn(String),
 ) -> Result<(Acquired, Duration), NotAcquired> {
     let start = redlock.now();
     let target = Target::new(redlock, &task.resources, task.kind);
@@ -58,7 +58,7 @@ pub(super) async fn acquire(
             return Err(not_acquired);
         }
         if is_first && (task.wait_for_servers || not_acquired.kind == NotAcquiredKind::Conflict) {
-            say(format!("waiting: {}", not_acquired.message));
+            report(format!("waiting: {}", not_acquired.message));
         }
         if not_acquired.kind == NotAcquiredKind::Unavailable && !is_first {
             tokio::time::sleep(delay(redlock.now(), until)).await;

@@ -124,7 +124,7 @@ fn a_command_that_ends_by_itself_keeps_its_code() {
 }
 
 #[test]
-fn the_signals_come_at_their_times() {
+fn signals_are_sent_at_their_times() {
     let mut test = Test::running(settings());
     assert!(test.tick(TERM_AT - 1).is_empty());
     assert_eq!(stop(), test.tick(TERM_AT));
@@ -143,7 +143,7 @@ fn renewals_move_both_times() {
 }
 
 #[test]
-fn a_renewal_after_the_first_signal_comes_too_late() {
+fn a_renewal_after_the_first_signal_is_too_late() {
     let mut test = Test::running(settings());
     assert_eq!(stop(), test.tick(TERM_AT));
     assert!(test.renew(TERM_AT + 1, 60_000).is_empty());
@@ -191,7 +191,7 @@ fn a_command_that_the_keeper_has_killed_was_lost() {
 }
 
 #[test]
-fn the_reason_of_a_loss_may_come_late() {
+fn the_reason_of_a_loss_may_be_late() {
     let mut test = Test::running(settings());
     assert_eq!(kill(), test.tick(KILL_AT));
     test.on(KILL_AT, Event::Ended(Ended::Killed(9)));
@@ -204,7 +204,7 @@ fn the_reason_of_a_loss_may_come_late() {
 fn without_a_keeper_the_last_deadline_counts() {
     let mut test = Test::running(settings());
     assert!(matches!(*test.on(100, Event::KeeperGone), [Action::Warn(_)]));
-    assert!(test.on(101, Event::KeeperGone).is_empty(), "said once");
+    assert!(test.on(101, Event::KeeperGone).is_empty(), "reported once");
     assert_eq!(stop(), test.tick(TERM_AT));
     assert!(test.on(TERM_AT + 1, Event::Ended(Ended::Exited(0))).is_empty());
     assert!(matches!(exit(&test.on(TERM_AT + 1, Event::Left(0))), Verdict::Lost(_)));

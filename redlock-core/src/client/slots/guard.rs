@@ -161,7 +161,7 @@ impl SlotLease {
     /// let slots = redlock.slots("browsers", 3)?;
     /// let (one, other) = (slots.acquire(ttl).await?, slots.acquire(ttl).await?);
     /// let port = |slot: &SlotLease| 9222 + slot.index();
-    /// assert_ne!(port(&one), port(&other), "each browser has a port of its own");
+    /// assert_ne!(port(&one), port(&other), "each browser has a separate port");
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn index(&self) -> usize {

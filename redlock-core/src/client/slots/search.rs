@@ -237,7 +237,7 @@ impl<'a> Search<'a> {
     fn not_in_turn(&self) -> Error {
         let (count, name) = (self.slots.count(), &self.slots.name);
         let message =
-            format!("all {count} slots of {name:?} are held, or other tasks in this process are first");
+            format!("all {count} slots of {name:?} are held, or other tasks in this process are ahead");
         Error::new(ErrorKind::Contended, message)
     }
 }

@@ -8,14 +8,14 @@ use loom::thread;
 use super::LeaseRecord;
 use crate::inner::Handle;
 use crate::lease::watch::UntilState;
-use crate::loom_fixtures::{Granting, Still, claim, client, ttl};
+use crate::loom_fixtures::{Granting, StoppedClock, claim, client, ttl};
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::mode::Mode;
 
 /// Returns a lease that a quorum has granted.
 fn lease() -> Arc<LeaseRecord> {
-    let handle = Arc::new(Handle(client(&Arc::new(Granting::default()), Still::ended())));
+    let handle = Arc::new(Handle(client(&Arc::new(Granting::default()), StoppedClock::ended())));
     let lease = LeaseRecord::new(handle, claim(), Mode::Exclusive, Instant::ORIGIN);
     assert!(lease.hold_until(Instant::ORIGIN + ttl().as_duration(), ttl(), Instant::ORIGIN));
     lease

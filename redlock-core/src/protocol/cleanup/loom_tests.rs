@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::CleanupEntry;
 use crate::decide::pending_release::WriteState;
-use crate::loom_fixtures::{Granting, Still, claim, client};
+use crate::loom_fixtures::{Granting, StoppedClock, claim, client};
 use crate::types::instant::Instant;
 
 fn entry() -> CleanupEntry {
@@ -17,7 +17,7 @@ fn entry() -> CleanupEntry {
 #[test]
 fn cleanup_that_stops_is_always_restarted_by_the_next_request() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::ended());
+        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let ending = {
             let inner = Arc::clone(&inner);
             thread::spawn(move || inner.leave_to_cleanup(0, Instant::ORIGIN, entry()))
@@ -36,7 +36,7 @@ fn cleanup_that_stops_is_always_restarted_by_the_next_request() {
 #[test]
 fn the_cleanup_task_misses_no_entry() {
     loom::model(|| {
-        let runtime = Still::with_threads();
+        let runtime = StoppedClock::with_threads();
         let inner = client(&Arc::new(Granting::default()), Arc::clone(&runtime));
         inner.clean_up(0, Instant::ORIGIN, entry());
         inner.clean_up(0, Instant::ORIGIN, entry());
@@ -49,7 +49,7 @@ fn the_cleanup_task_misses_no_entry() {
                 changed.await;
             }
         });
-        assert_eq!(0, inner.given_up_claims());
+        assert_eq!(0, inner.abandoned_cleanup());
         runtime.join();
     });
 }

@@ -117,7 +117,7 @@ mod tests {
         };
         let many =
             serde_json::to_string(&(0..1001).map(|number| number.to_string()).collect::<Vec<_>>()).unwrap();
-        for (error, said) in [
+        for (error, expected) in [
             (with("[]", "t", "10000"), "no resource"),
             (with(&many, "t", "10000"), "more than 1000 resources"),
             (with(r#"["a","a"]"#, "t", "10000"), "named twice"),
@@ -131,7 +131,7 @@ mod tests {
             (with(r#"["a"]"#, "t", "10000,\"fencing_token\":\"7\""), "invalid type"),
             (read(r#"{"resources":["a"],"token":"t"}"#).unwrap_err(), "missing field"),
         ] {
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         for bad in ["hunter2%", "hunter2%4", "hunter2%+1", "hunter2%x1", "hunter2\u{fc}"] {
             assert!(

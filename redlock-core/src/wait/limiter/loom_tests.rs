@@ -11,7 +11,7 @@ use loom::thread;
 use super::Permit;
 use crate::decide::concurrency::Class;
 use crate::inner::Inner;
-use crate::loom_fixtures::{Granting, Still, client};
+use crate::loom_fixtures::{Granting, StoppedClock, client};
 
 /// Takes the only permit and returns it.
 fn round(inner: &Arc<Inner>) {
@@ -21,7 +21,7 @@ fn round(inner: &Arc<Inner>) {
 #[test]
 fn every_round_begins() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::ended());
+        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let other = {
             let inner = Arc::clone(&inner);
             thread::spawn(move || round(&inner))
@@ -33,9 +33,9 @@ fn every_round_begins() {
 }
 
 #[test]
-fn a_round_that_is_given_up_keeps_no_permit() {
+fn a_dropped_round_keeps_no_permit() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::ended());
+        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let permit = Permit::try_new(&inner, Class::Attempt).expect("it is the first");
         let given_up = {
             let inner = Arc::clone(&inner);

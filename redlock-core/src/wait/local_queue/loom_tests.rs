@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::QueuePlace;
 use crate::inner::Inner;
-use crate::loom_fixtures::{Granting, Still, client};
+use crate::loom_fixtures::{Granting, StoppedClock, client};
 use crate::types::resource::IntoResources;
 
 /// Waits for the turn on these resources, and passes it on.
@@ -19,7 +19,7 @@ fn turn(inner: &Arc<Inner>, resources: impl IntoResources) {
 #[test]
 fn every_waiter_has_its_turn() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::ended());
+        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let other = {
             let inner = Arc::clone(&inner);
             thread::spawn(move || turn(&inner, ["a", "b"]))

@@ -116,7 +116,7 @@ fn a_loss_is_followed_by_a_look() {
         let standing = Standing::Out(QuarantineReason::Replica);
         let again = gate.apply(ticket, standing, None, WAIT, NOW);
         receiver.join().unwrap();
-        assert!(ticket.link.was_lost || again || gate.has_news());
+        assert!(ticket.link.was_lost || again || gate.is_look_due());
     });
 }
 
@@ -135,7 +135,7 @@ fn a_change_of_the_stamp_is_followed_by_a_look() {
         let seen = locked(&server.state).is_flushed;
         server.gate.apply(ticket, Standing::Out(QuarantineReason::Replica), None, WAIT, NOW);
         writer.join().unwrap();
-        assert!(seen || server.gate.has_news());
+        assert!(seen || server.gate.is_look_due());
     });
 }
 
@@ -148,11 +148,11 @@ fn the_keeper_notices_a_loss() {
             thread::spawn(move || gate.lose(QuarantineReason::DataLost))
         };
         // Listens before it checks the gate, so that no loss is missed.
-        let news = gate.listen();
-        if !gate.has_news() {
-            block_on(news);
+        let change = gate.listen();
+        if !gate.is_look_due() {
+            block_on(change);
         }
-        assert!(gate.has_news() && !gate.is_admitted());
+        assert!(gate.is_look_due() && !gate.is_admitted());
         receiver.join().unwrap();
     });
 }

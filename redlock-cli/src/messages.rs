@@ -24,7 +24,7 @@ pub(crate) enum Level {
 }
 
 /// Writes lines to stderr.
-pub(crate) struct Say {
+pub(crate) struct Messages {
     level: Level,
     writer: RefCell<Option<Writer>>,
 }
@@ -41,7 +41,7 @@ struct Thread {
     done: Receiver<()>,
 }
 
-impl Say {
+impl Messages {
     pub(crate) fn new(quiet: bool, verbose: u8) -> Self {
         let level = if quiet {
             Level::Quiet
