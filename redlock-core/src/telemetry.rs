@@ -96,7 +96,7 @@ pub(crate) fn voted(operation: Operation, node: &str, outcome: &Outcome, latency
             tracing::debug!(target: TARGET, node, operation, outcome = outcome_name, ?latency, "node response");
         }
         _ => {
-            tracing::trace!(target: TARGET, node, operation, outcome = outcome_name, ?latency, "node response")
+            tracing::trace!(target: TARGET, node, operation, outcome = outcome_name, ?latency, "node response");
         }
     }
     #[cfg(feature = "metrics")]
