@@ -234,7 +234,7 @@ impl Endpoint {
     }
 }
 
-/// Returns a frequent common_mistake, for which the parser has no clear message.
+/// Returns the reason for a common mistake, for which the parser has no clear message.
 fn common_mistake(url: &str) -> Option<&'static str> {
     if url.trim() != url {
         return Some("blank before or after the URL");

@@ -306,9 +306,9 @@ impl Server {
         }
         match &mut state.received {
             Some(received) => {
-                let (sender, receiver) = oneshot::channel();
-                received.push(Received::Request(delivery.clone(), sender));
-                Arrival::Waits(receiver)
+                let (reply, arrival) = oneshot::channel();
+                received.push(Received::Request(delivery.clone(), reply));
+                Arrival::Waits(arrival)
             }
             None => Arrival::Carried(self.carry_out(&mut state, delivery)),
         }
@@ -316,17 +316,17 @@ impl Server {
 
     /// Looks at the stamp, once the server runs. Returns `None` if it is down, or crashes before.
     pub(crate) async fn look(&self) -> Option<Looked> {
-        let receiver = {
+        let arrival = {
             let mut state = self.state();
             if !state.up {
                 return None;
             }
             let Some(received) = &mut state.received else { return Some(state.look()) };
-            let (sender, receiver) = oneshot::channel();
-            received.push(Received::Look(sender));
-            receiver
+            let (reply, arrival) = oneshot::channel();
+            received.push(Received::Look(reply));
+            arrival
         };
-        receiver.await.ok()
+        arrival.await.ok()
     }
 
     /// Carries a request out, and records it in the same step.

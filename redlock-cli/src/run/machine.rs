@@ -148,7 +148,7 @@ impl Machine {
                 self.out.act(if is_shown { Action::Warn(message) } else { Action::Note(message) });
             }
             Event::Keeper(FromKeeper::NotAcquired(not_acquired)) => {
-                self.exit(Verdict::NotAcquired(not_acquired))
+                self.exit(Verdict::NotAcquired(not_acquired));
             }
             Event::Keeper(FromKeeper::Held(held)) => self.held(held, now),
             _ => {}
