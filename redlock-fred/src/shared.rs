@@ -61,7 +61,8 @@ impl redlock_wire::Connection for BorrowedConnection {
 
     /// Sends the requests one behind the other, each with the options, and then waits for all replies.
     ///
-    /// No caller depends on a single write. fred queues a command at its first poll, so the order is kept.
+    /// Other commands of the application may come between them. That is permitted, because a borrowed client receives no
+    /// pushes. fred queues a command at its first poll, so the order is kept.
     async fn pipeline(&self, requests: Vec<Packed>) -> Result<Vec<Reply>, Failure> {
         try_join_all(requests.into_iter().map(|request| self.call(request))).await
     }

@@ -19,12 +19,12 @@ use redlock_core::Resource;
 use redlock_core::node::{LockEntry, NodeError, Watch};
 use smallvec::{SmallVec, smallvec};
 
+use crate::conn_state::Link;
 use crate::connection::{Command, Connection, Reply};
 use crate::options::Options;
 use crate::push::{Changed, Hub};
 use crate::reply::{self, unanswered};
 use crate::script::{Script, ScriptArgs, is_unknown_script, key, script};
-use crate::slot::Active;
 
 pub(crate) static ACQUIRE: Script = script!("scripts/readers.lua", "scripts/acquire.lua");
 pub(crate) static EXTEND: Script =
@@ -38,7 +38,9 @@ pub(crate) static SHARE: Script = script!("scripts/readers.lua", "scripts/share.
 /// Makes the server track the keys that the next command reads.
 pub(crate) const CACHING: Command<'static> = Command::Other { name: "CLIENT", args: &[b"CACHING", b"YES"] };
 
-/// Returns the texts for `SCRIPT LOAD`: of the scripts that are called by their SHA-1.
+/// Returns the texts of the scripts that the handshake loads, with `SCRIPT LOAD`.
+///
+/// The server loads the other scripts when they are first sent, in full.
 pub(crate) fn scripts() -> [&'static str; 4] {
     [ACQUIRE.text, EXTEND.text, RELEASE.text, INSPECT.text]
 }
@@ -48,15 +50,16 @@ pub(crate) fn scripts() -> [&'static str; 4] {
 /// This is a script: between two commands the key may expire and be acquired by another client. The time of the new
 /// holder would then be reported for the old one.
 pub(crate) async fn inspect<C: Connection>(
-    link: &Active<C>,
+    link: &Link<C>,
     options: &Options,
     resource: &Resource,
 ) -> Result<Option<LockEntry>, NodeError> {
-    let over = || ScriptArgs { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() };
-    let mut reply = link.vote(over().call::<C>("EVALSHA", &INSPECT.sha)).await;
+    let script_args =
+        || ScriptArgs { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() };
+    let mut reply = link.vote(script_args().call::<C>("EVALSHA", &INSPECT.sha)).await;
     if is_unknown_script(&reply) {
-        let whole = over().call::<C>("EVAL", INSPECT.text);
-        reply = Box::pin(link.vote(whole)).await;
+        let eval = script_args().call::<C>("EVAL", INSPECT.text);
+        reply = Box::pin(link.vote(eval)).await;
     }
     reply::holding(reply.map_err(|failure| unanswered(&failure))?, resource)
 }

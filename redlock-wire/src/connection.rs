@@ -91,10 +91,12 @@ pub trait Connection: Send + Sync + 'static {
     /// If this future is dropped, the command is sent once or never, and the connection stays usable.
     fn call(&self, command: Self::Packed) -> impl Future<Output = Result<Reply, Failure>> + Send;
 
-    /// Sends several commands in one write and waits for all replies.
+    /// Sends several commands and waits for all replies.
     ///
-    /// No other command comes in between, and they follow everything sent before. The replies are as many as the
-    /// commands, in the same order. An error reply belongs to its command alone.
+    /// The server receives them in their order, behind everything sent before. If the connection receives
+    /// [pushes](Connection::pushes), no other command comes between them: `CLIENT CACHING` applies to the next command of
+    /// the connection. One write for all of them is best. There are as many replies as commands, in the same order. An
+    /// error reply belongs to its command alone.
     ///
     /// Errors and cancel safety are those of [`call`](Connection::call), except that a part of the commands may have
     /// been sent.

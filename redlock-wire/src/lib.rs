@@ -19,6 +19,7 @@ mod attended;
 mod backoff;
 mod builder;
 mod commands;
+mod conn_state;
 mod connection;
 mod credentials;
 #[cfg(test)]
@@ -42,7 +43,6 @@ mod request;
 mod scanner;
 mod script;
 mod secret;
-mod slot;
 mod socket;
 mod supervisor;
 mod sync;

@@ -24,6 +24,7 @@ use crate::admission::keeper::Keeper;
 use crate::admission::rule::Finding;
 use crate::admission::{STAMP, is_stamp};
 use crate::commands;
+use crate::conn_state::{ConnState, Link, State};
 use crate::connection::{Connector, Reply};
 use crate::fence;
 use crate::journal::Journal;
@@ -31,7 +32,6 @@ use crate::options::{Keys, Options};
 use crate::probe::{FAILURE_THRESHOLD, MIN_SILENCE, UNRESPONSIVE};
 use crate::reply;
 use crate::request::{Exchange, Op, Request};
-use crate::slot::{Active, ConnState, State};
 use crate::supervisor::{due, supervise};
 
 /// The time after which a doubted connection counts as unsupervised.
@@ -63,7 +63,7 @@ pub struct Node<C: Connector>(Arc<Inner<C>>);
 pub(crate) struct Inner<C: Connector> {
     pub(crate) connector: Arc<C>,
     pub(crate) options: Options,
-    pub(crate) slot: ConnState<C::Connection>,
+    pub(crate) conn: ConnState<C::Connection>,
     /// Ensures that missing support for notifications is logged once.
     pub(crate) no_pushes: Once,
     pub(crate) journal: Journal,
@@ -77,11 +77,11 @@ impl<C: Connector> Node<C> {
     pub fn new(connector: C, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.of_a_node());
         let keeper = options.longest.clone().map(|longest| Arc::new(Keeper::new(connector.label(), longest)));
-        let slot = ConnState::new(connector.label());
+        let conn = ConnState::new(connector.label());
         Self(Arc::new(Inner {
             connector,
             options,
-            slot,
+            conn,
             no_pushes: Once::new(),
             journal: Journal::default(),
             keeper,
@@ -89,12 +89,12 @@ impl<C: Connector> Node<C> {
     }
 
     /// Returns the current connection. Waits for the first connection attempt.
-    async fn link(&self) -> Result<Arc<Active<C::Connection>>, NodeError> {
-        let slot = &self.0.slot;
+    async fn link(&self) -> Result<Arc<Link<C::Connection>>, NodeError> {
+        let conn = &self.0.conn;
         // True once this request, not another one, has started a supervisor.
         let mut started = false;
         loop {
-            let is_supervised = match slot.state() {
+            let is_supervised = match conn.state() {
                 State::Up(link) => return Ok(link),
                 State::Down { due, .. } | State::Connecting { due } if !started && self.is_past(due) => false,
                 State::Down { reason, .. } => return Err(NodeError::unavailable(reason)),
@@ -107,8 +107,8 @@ impl<C: Connector> Node<C> {
                 continue;
             }
             // Listens before looking, so that no change is missed.
-            let changed = slot.listen();
-            if matches!(slot.state(), State::Connecting { .. }) {
+            let changed = conn.listen();
+            if matches!(conn.state(), State::Connecting { .. }) {
                 changed.await;
             }
         }
@@ -152,7 +152,7 @@ impl<C: Connector> Node<C> {
 
     /// Starts a request over `link`. The caller awaits its future in place and does not pass it in: a future that is an
     /// argument of another takes its space twice, and client futures are large.
-    fn begin<'a>(&'a self, link: &'a Active<C::Connection>) -> Result<InFlight<'a, C>, NodeError> {
+    fn begin<'a>(&'a self, link: &'a Link<C::Connection>) -> Result<InFlight<'a, C>, NodeError> {
         let unanswered = link.unanswered();
         if unanswered >= FAILURE_THRESHOLD && link.sent_in_doubt() >= MAX_IN_DOUBT {
             return Err(NodeError::unavailable(format!(
@@ -181,7 +181,7 @@ impl<C: Connector> Inner<C> {
     /// Starts a supervisor if none is running. Returns whether it has started one.
     fn start(self: &Arc<Self>) -> bool {
         let (now, later) = (self.options.runtime.now(), due(&self.options, Duration::ZERO));
-        let epoch = self.slot.take_over(|state| match state {
+        let epoch = self.conn.take_over(|state| match state {
             State::Idle => Some(State::Connecting { due: later }),
             State::Connecting { due } if now > *due => Some(State::Connecting { due: later }),
             State::Down { reason, due } if now > *due => {
@@ -199,7 +199,7 @@ impl<C: Connector> Inner<C> {
     fn break_off(self: &Arc<Self>, generation: u64) {
         let reason = UNRESPONSIVE.to_owned();
         let due = due(&self.options, Duration::ZERO);
-        let epoch = self.slot.take_over(|state| {
+        let epoch = self.conn.take_over(|state| {
             if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
         });
         if let Some(epoch) = epoch {
@@ -212,7 +212,7 @@ impl<C: Connector> Inner<C> {
 /// Wakes the supervisor, which then finds that the node is gone.
 impl<C: Connector> Drop for Inner<C> {
     fn drop(&mut self) {
-        self.slot.notify();
+        self.conn.notify();
     }
 }
 
@@ -221,7 +221,7 @@ impl<C: Connector> Drop for Inner<C> {
 /// Dropping it does not poll it once more for a reply: a poll may send a request that is still unsent.
 struct InFlight<'a, C: Connector> {
     node: &'a Arc<Inner<C>>,
-    link: &'a Active<C::Connection>,
+    link: &'a Link<C::Connection>,
     /// The start time, if the connection was already doubted.
     since: Option<Instant>,
     over: bool,
@@ -236,7 +236,7 @@ impl<C: Connector> InFlight<'_, C> {
             Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
                 // The connection is not reused after a client failure: its further behavior is unknown.
                 let due = due(&self.node.options, Duration::ZERO);
-                self.node.slot.broken(self.link.generation, &error.to_string(), due);
+                self.node.conn.broken(self.link.generation, &error.to_string(), due);
             }
             _ => self.link.answered(),
         }
@@ -349,7 +349,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn admission(&self) -> Admission {
         match &self.0.keeper {
-            Some(keeper) => self.0.slot.admission(|| keeper.wait(), || self.0.options.runtime.now()),
+            Some(keeper) => self.0.conn.admission(|| keeper.wait(), || self.0.options.runtime.now()),
             None => Admission::Unchecked,
         }
     }
@@ -379,11 +379,11 @@ impl<C: Connector> LockNode for Node<C> {
     }
 
     fn connection(&self) -> Option<ConnectionId> {
-        self.0.slot.connection()
+        self.0.conn.connection()
     }
 
     fn server(&self) -> Option<ServerId> {
-        self.0.slot.server()
+        self.0.conn.server()
     }
 
     fn check(&self, resource: &Resource) -> Result<(), Error> {
@@ -413,14 +413,14 @@ impl<C: Connector> LockNode for Node<C> {
     fn capabilities(&self) -> Capabilities {
         let can = Capabilities::default().with_inspect().with_fencing().with_keep().with_shared();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);
-        let denied = || matches!(self.0.slot.state(), State::Up(link) if link.server.pushes.is_err());
+        let denied = || matches!(self.0.conn.state(), State::Up(link) if link.server.pushes.is_err());
         if !C::RECEIVES_PUSHES || denied() { can } else { can.with_watch() }
     }
 }
 
 impl<C: Connector> fmt::Debug for Node<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connected = matches!(self.0.slot.state(), State::Up(_));
+        let connected = matches!(self.0.conn.state(), State::Up(_));
         f.debug_struct("Node")
             .field("label", &self.0.connector.label())
             .field("connected", &connected)

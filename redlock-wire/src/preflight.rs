@@ -10,12 +10,13 @@ use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::join_all;
 use redlock_core::Error;
 use redlock_core::runtime::Runtime;
 
 use crate::builder::all;
 use crate::connection::{Connection, Connector};
+use crate::first::{First, first};
 use crate::options::Options;
 use crate::push::Hub;
 use crate::secret::Secret;
@@ -327,9 +328,9 @@ async fn within<T>(
     limit: Duration,
     queries: impl Future<Output = Result<T, String>>,
 ) -> Result<T, String> {
-    match select(pin!(queries), runtime.sleep(limit)).await {
-        Either::Left((result, _)) => result,
-        Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
+    match first(pin!(queries), runtime.sleep(limit)).await {
+        First::Left(result) => result,
+        First::Right(()) => Err(format!("no reply for {limit:.1?}")),
     }
 }
 

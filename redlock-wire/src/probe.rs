@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
+use crate::conn_state::Link;
 use crate::connection::{Command, Connection};
 use crate::first::{First, first};
-use crate::slot::Active;
 
 /// The interval between probes while no request is unanswered.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ const PING: Command<'static> = Command::Other { name: "PING", args: &[] };
 /// Completes when the server does not reply any more, and returns the reason. `silence` returns at least
 /// [`MIN_SILENCE`].
 pub(crate) async fn unresponsive<K: Connection>(
-    link: &Active<K>,
+    link: &Link<K>,
     runtime: &dyn Runtime,
     silence: impl Fn() -> Duration,
 ) -> &'static str {
@@ -68,7 +68,7 @@ pub(crate) async fn unresponsive<K: Connection>(
 
 /// Returns the reason for ending the connection, if there is one.
 async fn probe<K: Connection>(
-    link: &Active<K>,
+    link: &Link<K>,
     runtime: &dyn Runtime,
     silence: Duration,
 ) -> Option<&'static str> {

@@ -79,10 +79,10 @@ pub(crate) enum Exchange {
     Get,
     /// A command that replaces the script.
     Native(Native),
-    /// A script by its SHA-1.
-    Known,
-    /// A script in full.
-    Whole,
+    /// `EVALSHA`: a script by its SHA-1.
+    EvalSha,
+    /// `EVAL`: the text of a script, which the server did not know.
+    Eval,
 }
 
 impl<'a> Request<'a> {
@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
             _ => None,
         };
         let native = native.filter(|_| self.claim.resources().len() == 1);
-        native.map_or(Exchange::Known, Exchange::Native)
+        native.map_or(Exchange::EvalSha, Exchange::Native)
     }
 
     /// Returns a command in the client's packed form.
@@ -113,8 +113,8 @@ impl<'a> Request<'a> {
                 let millis = number(self.ttl.map_or(0, Ttl::as_millis));
                 native.pack::<C>(&self.key(), self.claim.token().as_bytes(), &millis)
             }
-            Exchange::Known => self.script_args().call::<C>("EVALSHA", &self.script().sha),
-            Exchange::Whole => self.script_args().call::<C>("EVAL", self.script().text),
+            Exchange::EvalSha => self.script_args().call::<C>("EVALSHA", &self.script().sha),
+            Exchange::Eval => self.script_args().call::<C>("EVAL", self.script().text),
         }
     }
 
@@ -136,13 +136,13 @@ impl<'a> Request<'a> {
             (Exchange::SetGet | Exchange::Get | Exchange::Native(_), Ok(Reply::Error(message)))
                 if dialect.scripts && message.starts_with("WRONGTYPE") =>
             {
-                Some(Exchange::Known)
+                Some(Exchange::EvalSha)
             }
             // Nothing was changed. The script is sent in full, since the server may have lost it.
             (Exchange::Native(_), Ok(reply)) if dialect.scripts && native::is_rejected(reply) => {
-                Some(Exchange::Whole)
+                Some(Exchange::Eval)
             }
-            (Exchange::Known, reply) if is_unknown_script(reply) => Some(Exchange::Whole),
+            (Exchange::EvalSha, reply) if is_unknown_script(reply) => Some(Exchange::Eval),
             _ => None,
         }
     }
@@ -165,7 +165,7 @@ impl<'a> Request<'a> {
             Exchange::Set => reply::set(&reply),
             Exchange::Get => reply::get(reply, self.claim),
             Exchange::Native(_) => native::renewed(reply, self.claim),
-            Exchange::Known | Exchange::Whole => reply::vote(&reply, self.claim),
+            Exchange::EvalSha | Exchange::Eval => reply::vote(&reply, self.claim),
         }
     }
 
@@ -229,16 +229,16 @@ mod tests {
         let wrong_type = || error("WRONGTYPE Operation against a key");
         assert_eq!(None, next(Exchange::SetGet, Reply::Nil), "granted");
         assert_eq!(None, next(Exchange::SetGet, Reply::Bytes(b"other".into())), "denied");
-        assert_eq!(Some(Exchange::Known), next(Exchange::SetGet, wrong_type()), "readers, perhaps");
+        assert_eq!(Some(Exchange::EvalSha), next(Exchange::SetGet, wrong_type()), "readers, perhaps");
         assert_eq!(Some(Exchange::Get), next(Exchange::Set, Reply::Nil));
         assert_eq!(None, next(Exchange::Get, Reply::Bytes(b"other".into())));
-        assert_eq!(Some(Exchange::Known), next(Exchange::Get, wrong_type()));
-        assert_eq!(Some(Exchange::Whole), next(Exchange::Known, error("NOSCRIPT No matching script")));
+        assert_eq!(Some(Exchange::EvalSha), next(Exchange::Get, wrong_type()));
+        assert_eq!(Some(Exchange::Eval), next(Exchange::EvalSha, error("NOSCRIPT No matching script")));
         let native = Exchange::Native(Native::DelIfEq);
-        assert_eq!(Some(Exchange::Known), next(native, wrong_type()), "a reader, perhaps");
-        assert_eq!(Some(Exchange::Whole), next(native, error("ERR unknown command 'DELIFEQ'")));
+        assert_eq!(Some(Exchange::EvalSha), next(native, wrong_type()), "a reader, perhaps");
+        assert_eq!(Some(Exchange::Eval), next(native, error("ERR unknown command 'DELIFEQ'")));
         assert_eq!(None, next(native, Reply::Int(0)));
-        for end in [Exchange::Known, Exchange::Whole] {
+        for end in [Exchange::EvalSha, Exchange::Eval] {
             assert_eq!(None, next(end, wrong_type()));
         }
     }

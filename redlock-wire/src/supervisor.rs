@@ -19,6 +19,7 @@ use crate::admission::look::{self, Look};
 use crate::admission::rule::Finding;
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
+use crate::conn_state::Link;
 use crate::connection::{Connection, Connector};
 use crate::first::{First, first};
 use crate::handshake::{Server, handshake};
@@ -27,7 +28,6 @@ use crate::options::Options;
 use crate::probe::{LOST, MIN_SILENCE, unresponsive};
 use crate::push::Hub;
 use crate::secret::Secret;
-use crate::slot::Active;
 
 /// The time that a supervisor may be overdue before it is replaced as not running.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -127,7 +127,7 @@ impl<C: Connector> Supervisor<C> {
     }
 
     /// Publishes a connection. Returns `None` if this supervisor was replaced or the node dropped.
-    fn up(&self, opened: Opened<C::Connection>) -> Option<Arc<Active<C::Connection>>> {
+    fn up(&self, opened: Opened<C::Connection>) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
         let Opened { connection, hub, server, found } = opened;
         let mut behind = Behind::Nothing;
@@ -141,7 +141,7 @@ impl<C: Connector> Supervisor<C> {
                 Behind::Stamp
             };
         }
-        let link = node.slot.up(self.epoch, connection, hub, server, behind)?;
+        let link = node.conn.up(self.epoch, connection, hub, server, behind)?;
         node.journal.up(node.connector.label());
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
@@ -161,7 +161,7 @@ impl<C: Connector> Supervisor<C> {
     fn down(&self, reason: String, delay: Duration) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let text = reason.clone();
-        if !node.slot.down(self.epoch, reason, due(&self.options, delay)) {
+        if !node.conn.down(self.epoch, reason, due(&self.options, delay)) {
             return false;
         }
         node.journal.down(node.connector.label(), &text, self.options.runtime.now());
@@ -171,8 +171,8 @@ impl<C: Connector> Supervisor<C> {
     /// Drives the connection's outbox until the connection ends. Returns the reason.
     ///
     /// The connection ends when it is lost, unresponsive, or not in use any more.
-    async fn loss(&self, link: &Active<C::Connection>) -> String {
-        let displaced = self.until(|node| !node.slot.is_up(link.generation));
+    async fn loss(&self, link: &Link<C::Connection>) -> String {
+        let displaced = self.until(|node| !node.conn.is_up(link.generation));
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));
@@ -182,12 +182,12 @@ impl<C: Connector> Supervisor<C> {
             _ => LOST,
         };
         // A request may have found the reason.
-        let found = self.node.upgrade().and_then(|node| node.slot.reason());
+        let found = self.node.upgrade().and_then(|node| node.conn.reason());
         found.unwrap_or_else(|| reason.to_owned())
     }
 
     /// Keeps the admission of the connection up to date.
-    async fn keep(&self, link: &Active<C::Connection>) -> Infallible {
+    async fn keep(&self, link: &Link<C::Connection>) -> Infallible {
         match &self.keeper {
             Some(keeper) => keeper.keep(link, &*self.options.runtime).await,
             None => pending().await,
@@ -196,7 +196,7 @@ impl<C: Connector> Supervisor<C> {
 
     /// Completes when this supervisor is replaced or the node is dropped.
     async fn replaced(&self) {
-        self.until(|node| !node.slot.is_current(self.epoch)).await;
+        self.until(|node| !node.conn.is_current(self.epoch)).await;
     }
 
     /// Completes when `over` holds for the node, or the node is dropped.
@@ -204,7 +204,7 @@ impl<C: Connector> Supervisor<C> {
         loop {
             let Some(node) = self.node.upgrade() else { return };
             // Listens before it checks the condition, so that no change is missed.
-            let changed = node.slot.listen();
+            let changed = node.conn.listen();
             if over(&node) {
                 return;
             }
@@ -218,7 +218,7 @@ impl<C: Connector> Supervisor<C> {
 impl<C: Connector> Drop for Supervisor<C> {
     fn drop(&mut self) {
         if let Some(node) = self.node.upgrade() {
-            node.slot.ended(self.epoch);
+            node.conn.ended(self.epoch);
         }
     }
 }

@@ -42,7 +42,12 @@ impl DriftFactor {
     }
 
     /// Returns the TTL of the keys of a lock that is [kept](crate::Guard::keep_for) for `rest`.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidInput`: `rest` is out of the bounds of a TTL, or exceeds them with its drift.
     pub(crate) fn kept_ttl(self, rest: Duration) -> Result<Ttl, Error> {
+        Ttl::new(rest)?;
         Ttl::new(rest.saturating_add(self.share(rest).min(LONGEST_KEPT_SHARE) + EXPIRY_GRANULE))
     }
 
@@ -83,6 +88,14 @@ mod tests {
         assert_eq!(Duration::from_millis(502), added(0.01, 86_400));
         assert_eq!(Duration::from_millis(52), added(0.05, 1));
         assert_eq!(Duration::from_millis(2), added(0.0, 86_400));
+    }
+
+    #[test]
+    fn the_time_of_a_kept_lock_has_the_bounds_of_a_ttl() {
+        let kept = |millis| DriftFactor::new(0.01).unwrap().kept_ttl(Duration::from_millis(millis)).is_ok();
+        let days_24 = 24 * 86_400_000;
+        assert!(!kept(9) && kept(10));
+        assert!(kept(days_24 - 502) && !kept(days_24 - 501));
         assert!(DriftFactor(10_000).kept_ttl(Duration::MAX).is_err());
     }
 

@@ -136,7 +136,7 @@ impl Guard {
     /// a job that is to run once a period: see [Patterns]. On this side the lock counts as
     /// [lost](Loss::Detached).
     ///
-    /// `rest` is 10 ms to 24 days. The keys live at least this long on servers whose clocks are faster by up to the
+    /// `rest` is at least 10 ms, and at most 24 days less one second. The keys live at least this long on servers whose clocks are faster by up to the
     /// [clock drift factor](crate::Builder::clock_drift_factor), and by at most 500 ms in all. Returns once a quorum has
     /// confirmed; the remaining requests continue in the background.
     ///
@@ -163,7 +163,7 @@ impl Guard {
     ///
     /// If nothing was sent to the nodes yet, the lock is released. Otherwise, the keys are left to their TTL.
     ///
-    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if `rest` is out of the bounds of a TTL.
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if `rest` is out of these bounds.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if a node does not support it.
     /// - [`Lost`](crate::ErrorKind::Lost) if the lock is no longer held.
     /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.

@@ -11,7 +11,7 @@ use event_listener::{Event, EventListener};
 use redlock_core::node::{Admission, AdmissionId, Quarantine, QuarantineReason};
 use redlock_core::runtime::Instant;
 
-use super::rule::{Link, Standing};
+use super::rule::{ConnectionFacts, Standing};
 use crate::connection::Reply;
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -45,7 +45,7 @@ struct State {
 pub(crate) struct Ticket {
     number: u64,
     losses: u64,
-    pub(crate) link: Link,
+    pub(crate) facts: ConnectionFacts,
 }
 
 impl Default for Gate {
@@ -157,8 +157,9 @@ impl Gate {
         state.begun += 1;
         state.is_look_due = false;
         let intact_since = *state.intact_since.get_or_insert(now);
-        let link = Link { intact_since, was_lost: state.losses > 0, reason: state.standing.reason() };
-        Ticket { number: state.begun, losses: state.losses, link }
+        let facts =
+            ConnectionFacts { intact_since, was_lost: state.losses > 0, reason: state.standing.reason() };
+        Ticket { number: state.begun, losses: state.losses, facts }
     }
 
     /// Applies the result of a look. It has no effect after a later look.

@@ -10,9 +10,9 @@ use super::gate::{Gate, Ticket};
 use super::look::{GET, Look};
 use super::rule::{Finding, Memory, Standing};
 use super::{Behind, Longest};
+use crate::conn_state::Link;
 use crate::connection::Connection;
 use crate::first::first;
-use crate::slot::Active;
 use crate::sync::{Mutex, locked};
 
 /// The longest time between two looks. It bounds how long a loss goes unnoticed that neither a push nor a reply shows.
@@ -67,7 +67,7 @@ impl Keeper {
             _ => None,
         };
         self.report(finding);
-        let standing = Standing::of(finding, &mut locked(&self.memory), ticket.link, now);
+        let standing = Standing::of(finding, &mut locked(&self.memory), ticket.facts, now);
         gate.apply(ticket, standing, stamp, self.wait(), now)
     }
 
@@ -97,7 +97,7 @@ impl Keeper {
     }
 
     /// Performs a look whenever one is necessary, as long as the connection is in use.
-    pub(crate) async fn keep<K: Connection>(&self, link: &Active<K>, runtime: &dyn Runtime) -> Infallible {
+    pub(crate) async fn keep<K: Connection>(&self, link: &Link<K>, runtime: &dyn Runtime) -> Infallible {
         let gate = link.hub.gate();
         // The handshake included a look. Another look is necessary if a loss was reported since then.
         loop {
@@ -115,7 +115,7 @@ impl Keeper {
     }
 
     /// Compares the stamp, if that is sufficient. Returns `true` if no look is necessary.
-    async fn is_as_before<K: Connection>(&self, link: &Active<K>) -> bool {
+    async fn is_as_before<K: Connection>(&self, link: &Link<K>) -> bool {
         let gate = link.hub.gate();
         if gate.is_look_due() || !gate.is_admitted() || !gate.knows_stamp() || link.behind != Behind::Nothing
         {
@@ -130,7 +130,7 @@ impl Keeper {
     }
 
     /// Performs a look over a connection. Returns whether to look again at once.
-    async fn look_over<K: Connection>(&self, link: &Active<K>, runtime: &dyn Runtime) -> bool {
+    async fn look_over<K: Connection>(&self, link: &Link<K>, runtime: &dyn Runtime) -> bool {
         let gate = link.hub.gate();
         let ticket = gate.begin(runtime.now());
         let look = self.look(link.server.pushes.is_ok());
@@ -143,7 +143,7 @@ impl Keeper {
     /// Vouches for the data of the server. Returns the finding.
     pub(crate) async fn vouch<K: Connection>(
         &self,
-        link: &Active<K>,
+        link: &Link<K>,
         runtime: &dyn Runtime,
     ) -> Result<Finding, crate::connection::Failure> {
         let gate = link.hub.gate();

@@ -80,7 +80,7 @@ impl Memory {
 
 /// The part of a connection in the decision.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct ConnectionFacts {
     /// The time since which the connection has reported no loss: its beginning, or the last reported loss.
     pub(crate) intact_since: Instant,
     /// True if the connection has reported a loss.
@@ -100,15 +100,20 @@ pub(crate) enum Standing {
 
 impl Standing {
     /// Decides from a finding that was read at a time.
-    pub(crate) fn of(finding: &Finding, memory: &mut Memory, link: Link, at: Instant) -> Self {
-        let here = at.saturating_duration_since(link.intact_since);
+    pub(crate) fn of(
+        finding: &Finding,
+        memory: &mut Memory,
+        connection: ConnectionFacts,
+        at: Instant,
+    ) -> Self {
+        let here = at.saturating_duration_since(connection.intact_since);
         match finding {
             Finding::Stamp(stamp) => {
                 memory.see(stamp, at);
                 let own = memory.changed_at.map(|changed| at.saturating_duration_since(changed));
                 // A stamp that is younger than the change of server has another reason.
                 let is_other_server = own.is_some_and(|own| own <= stamp.age + SAME_TIME);
-                let reason = match stamp.renewed.unwrap_or(link.reason) {
+                let reason = match stamp.renewed.unwrap_or(connection.reason) {
                     QuarantineReason::Promoted => QuarantineReason::Promoted,
                     _ if is_other_server => QuarantineReason::Restarted,
                     reason @ (QuarantineReason::DataLost | QuarantineReason::Restarted) => reason,
@@ -121,7 +126,7 @@ impl Standing {
             Finding::Uptime { promoted: true, .. } => Self::Out(QuarantineReason::Promoted),
             Finding::Uptime { uptime, promoted: false } => {
                 // A loss that the connection has reported does not change the uptime.
-                let age = if link.was_lost { here.min(*uptime) } else { *uptime };
+                let age = if connection.was_lost { here.min(*uptime) } else { *uptime };
                 Self::Intact { age, at, reason: QuarantineReason::NoPermission }
             }
             Finding::Nothing => Self::Intact { age: here, at, reason: QuarantineReason::NoPermission },
@@ -163,8 +168,8 @@ mod tests {
         Finding::Stamp(Stamp { renewed: None, age: Duration::from_secs(age), longest, text })
     }
 
-    fn link(intact_since: u64, reason: QuarantineReason) -> Link {
-        Link { intact_since: at(intact_since), was_lost: false, reason }
+    fn facts(intact_since: u64, reason: QuarantineReason) -> ConnectionFacts {
+        ConnectionFacts { intact_since: at(intact_since), was_lost: false, reason }
     }
 
     const NEW: QuarantineReason = QuarantineReason::NotChecked;
@@ -173,20 +178,20 @@ mod tests {
     fn left(
         finding: &Finding,
         memory: &mut Memory,
-        link: Link,
+        connection: ConnectionFacts,
         now: u64,
     ) -> Option<(QuarantineReason, Option<u64>)> {
-        let quarantine = Standing::of(finding, memory, link, at(now)).quarantine(WAIT, at(now))?;
+        let quarantine = Standing::of(finding, memory, connection, at(now)).quarantine(WAIT, at(now))?;
         Some((quarantine.reason, quarantine.remaining.map(|left| left.as_secs())))
     }
 
     #[test]
     fn a_server_counts_once_its_stamp_is_old_enough() {
-        let look = |age| left(&stamp("a", age), &mut Memory::default(), link(0, NEW), 100);
+        let look = |age| left(&stamp("a", age), &mut Memory::default(), facts(0, NEW), 100);
         assert_eq!(Some((QuarantineReason::Recent, Some(10))), look(0));
         assert_eq!(Some((QuarantineReason::Recent, Some(1))), look(9));
         assert_eq!(None, look(10));
-        let standing = Standing::of(&stamp("a", 4), &mut Memory::default(), link(0, NEW), at(100));
+        let standing = Standing::of(&stamp("a", 4), &mut Memory::default(), facts(0, NEW), at(100));
         assert!(standing.quarantine(WAIT, at(105)).is_some() && standing.quarantine(WAIT, at(106)).is_none());
         assert!(standing.quarantine(2 * WAIT, at(106)).is_some(), "a longer bound was seen meanwhile");
     }
@@ -194,23 +199,23 @@ mod tests {
     #[test]
     fn a_process_that_knew_another_server_waits_by_its_own_clock() {
         let memory = &mut Memory::default();
-        assert_eq!(None, left(&stamp("a", 50), memory, link(0, NEW), 100));
+        assert_eq!(None, left(&stamp("a", 50), memory, facts(0, NEW), 100));
         let restarted = |left| Some((QuarantineReason::Restarted, Some(left)));
         // The clock of the server was set forward.
-        assert_eq!(restarted(10), left(&stamp("b", 50), memory, link(100, NEW), 100));
-        assert_eq!(restarted(3), left(&stamp("b", 57), memory, link(100, NEW), 107));
-        assert_eq!(restarted(10), left(&stamp("c", 58), memory, link(108, NEW), 108), "each loss counts");
-        assert_eq!(None, left(&stamp("c", 68), memory, link(108, NEW), 118));
+        assert_eq!(restarted(10), left(&stamp("b", 50), memory, facts(100, NEW), 100));
+        assert_eq!(restarted(3), left(&stamp("b", 57), memory, facts(100, NEW), 107));
+        assert_eq!(restarted(10), left(&stamp("c", 58), memory, facts(108, NEW), 108), "each loss counts");
+        assert_eq!(None, left(&stamp("c", 68), memory, facts(108, NEW), 118));
     }
 
     #[test]
     fn an_operator_ends_every_wait() {
         let memory = &mut Memory::default();
-        assert_eq!(None, left(&stamp("a", 50), memory, link(0, NEW), 100));
+        assert_eq!(None, left(&stamp("a", 50), memory, facts(0, NEW), 100));
         let text = "1 b 0000 0 9000".as_bytes().into();
         let (age, longest) = (Duration::from_secs(1_700_000_000), Duration::from_secs(9));
         let vouched = Finding::Stamp(Stamp { renewed: None, age, longest, text });
-        assert_eq!(None, left(&vouched, memory, link(100, NEW), 101));
+        assert_eq!(None, left(&vouched, memory, facts(100, NEW), 101));
     }
 
     #[test]
@@ -218,9 +223,9 @@ mod tests {
         let Finding::Stamp(mut flushed) = stamp("a", 0) else { panic!() };
         flushed.renewed = Some(QuarantineReason::DataLost);
         let memory = &mut Memory::default();
-        let first = left(&Finding::Stamp(flushed), memory, link(0, NEW), 100);
+        let first = left(&Finding::Stamp(flushed), memory, facts(0, NEW), 100);
         assert_eq!(Some((QuarantineReason::DataLost, Some(10))), first);
-        let later = left(&stamp("a", 1), memory, link(0, QuarantineReason::DataLost), 101);
+        let later = left(&stamp("a", 1), memory, facts(0, QuarantineReason::DataLost), 101);
         assert_eq!(Some((QuarantineReason::DataLost, Some(9))), later);
     }
 
@@ -229,16 +234,16 @@ mod tests {
         let memory = &mut Memory::default();
         let uptime = |uptime, promoted| Finding::Uptime { uptime: Duration::from_secs(uptime), promoted };
         let out = |left| Some((QuarantineReason::NoPermission, Some(left)));
-        assert_eq!(None, left(&uptime(10, false), memory, link(100, NEW), 100));
-        assert_eq!(out(1), left(&uptime(9, false), memory, link(100, NEW), 100));
+        assert_eq!(None, left(&uptime(10, false), memory, facts(100, NEW), 100));
+        assert_eq!(out(1), left(&uptime(9, false), memory, facts(100, NEW), 100));
         assert_eq!(
             Some((QuarantineReason::Promoted, None)),
-            left(&uptime(99, true), memory, link(0, NEW), 100)
+            left(&uptime(99, true), memory, facts(0, NEW), 100)
         );
-        let flushed = Link { was_lost: true, ..link(95, QuarantineReason::NoPermission) };
+        let flushed = ConnectionFacts { was_lost: true, ..facts(95, QuarantineReason::NoPermission) };
         assert_eq!(out(5), left(&uptime(99, false), memory, flushed, 100), "a flush that was reported");
-        assert_eq!(out(10), left(&Finding::Nothing, memory, link(100, NEW), 100));
-        assert_eq!(None, left(&Finding::Nothing, memory, link(90, NEW), 100));
+        assert_eq!(out(10), left(&Finding::Nothing, memory, facts(100, NEW), 100));
+        assert_eq!(None, left(&Finding::Nothing, memory, facts(90, NEW), 100));
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
             (Finding::LaterVersion, QuarantineReason::LaterVersion),
             (Finding::Failed("LOADING".into()), QuarantineReason::NotChecked),
         ] {
-            assert_eq!(Some((reason, None)), left(&finding, &mut Memory::default(), link(0, NEW), 100));
+            assert_eq!(Some((reason, None)), left(&finding, &mut Memory::default(), facts(0, NEW), 100));
         }
     }
 }

@@ -116,7 +116,7 @@ fn a_loss_is_followed_by_a_look() {
         let standing = Standing::Out(QuarantineReason::Replica);
         let again = gate.apply(ticket, standing, None, WAIT, NOW);
         receiver.join().unwrap();
-        assert!(ticket.link.was_lost || again || gate.is_look_due());
+        assert!(ticket.facts.was_lost || again || gate.is_look_due());
     });
 }
 

@@ -9,7 +9,7 @@ use loom::thread;
 use redlock_core::node::ConnectionId;
 use redlock_core::runtime::Instant;
 
-use super::{Active, ConnState, State};
+use super::{ConnState, Link, State};
 use crate::admission::Behind;
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::handshake::described;
@@ -44,35 +44,35 @@ impl Connection for Line {
     async fn lost(&self) {}
 }
 
-type Slot = ConnState<Line>;
+type Conn = ConnState<Line>;
 
 /// Returns the epoch of a new supervisor.
-fn take_over(slot: &Slot) -> u64 {
-    slot.take_over(|_| Some(State::Connecting { due: Instant::ORIGIN })).expect("it is not conditional")
+fn take_over(conn: &Conn) -> u64 {
+    conn.take_over(|_| Some(State::Connecting { due: Instant::ORIGIN })).expect("it is not conditional")
 }
 
-fn up(slot: &Slot, epoch: u64) -> Option<Arc<Active<Line>>> {
+fn up(conn: &Conn, epoch: u64) -> Option<Arc<Link<Line>>> {
     let server = described("", Err(String::new()));
-    slot.up(epoch, Line::default(), Hub::default(), server, Behind::Nothing)
+    conn.up(epoch, Line::default(), Hub::default(), server, Behind::Nothing)
 }
 
 /// Returns whether the client can send.
-fn sends(link: &Active<Line>) -> bool {
+fn sends(link: &Link<Line>) -> bool {
     matches!(link.connection.0.write(|| Poll::Ready(Ok(()))), Poll::Ready(Ok(())))
 }
 
 #[test]
 fn nothing_is_sent_over_a_connection_that_is_not_in_use() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new("line"));
-        let epoch = take_over(&slot);
-        let link = up(&slot, epoch).expect("it is the only supervisor");
-        let in_use = slot.connection();
+        let conn = Arc::new(Conn::new("line"));
+        let epoch = take_over(&conn);
+        let link = up(&conn, epoch).expect("it is the only supervisor");
+        let in_use = conn.connection();
         let request = {
-            let slot = Arc::clone(&slot);
-            thread::spawn(move || slot.broken(1, "broken", Instant::ORIGIN))
+            let conn = Arc::clone(&conn);
+            thread::spawn(move || conn.broken(1, "broken", Instant::ORIGIN))
         };
-        if slot.connection() != in_use {
+        if conn.connection() != in_use {
             assert!(!sends(&link));
         }
         request.join().unwrap();
@@ -82,19 +82,19 @@ fn nothing_is_sent_over_a_connection_that_is_not_in_use() {
 #[test]
 fn a_connection_that_is_seen_twice_was_in_use_in_between() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new("line"));
-        let epoch = take_over(&slot);
-        let link = up(&slot, epoch).expect("it is the only supervisor");
+        let conn = Arc::new(Conn::new("line"));
+        let epoch = take_over(&conn);
+        let link = up(&conn, epoch).expect("it is the only supervisor");
         let supervisor = {
-            let slot = Arc::clone(&slot);
+            let conn = Arc::clone(&conn);
             thread::spawn(move || {
-                assert!(slot.down(epoch, "lost".to_owned(), Instant::ORIGIN));
-                assert!(up(&slot, epoch).is_some());
+                assert!(conn.down(epoch, "lost".to_owned(), Instant::ORIGIN));
+                assert!(up(&conn, epoch).is_some());
             })
         };
-        let before = slot.connection();
+        let before = conn.connection();
         let sent = sends(&link);
-        if before == slot.connection() {
+        if before == conn.connection() {
             assert_eq!(before == Some(ConnectionId(link.generation)), sent);
         }
         supervisor.join().unwrap();
@@ -104,29 +104,29 @@ fn a_connection_that_is_seen_twice_was_in_use_in_between() {
 #[test]
 fn a_supervisor_that_is_replaced_notices_it_and_changes_nothing() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new("line"));
-        let old = take_over(&slot);
+        let conn = Arc::new(Conn::new("line"));
+        let old = take_over(&conn);
         let request = {
-            let slot = Arc::clone(&slot);
+            let conn = Arc::clone(&conn);
             thread::spawn(move || {
-                let new = take_over(&slot);
-                up(&slot, new).expect("it is the last supervisor").generation
+                let new = take_over(&conn);
+                up(&conn, new).expect("it is the last supervisor").generation
             })
         };
-        let link = up(&slot, old);
+        let link = up(&conn, old);
         block_on(async {
-            while slot.is_current(old) {
+            while conn.is_current(old) {
                 // Listens before looking, so that no change is missed.
-                let changed = slot.listen();
-                if slot.is_current(old) {
+                let changed = conn.listen();
+                if conn.is_current(old) {
                     changed.await;
                 }
             }
         });
-        assert!(!slot.down(old, "late".to_owned(), Instant::ORIGIN));
-        slot.ended(old);
+        assert!(!conn.down(old, "late".to_owned(), Instant::ORIGIN));
+        conn.ended(old);
         let generation = request.join().unwrap();
-        assert!(slot.is_up(generation));
+        assert!(conn.is_up(generation));
         assert!(link.is_none_or(|link| !sends(&link)));
     });
 }
@@ -134,8 +134,8 @@ fn a_supervisor_that_is_replaced_notices_it_and_changes_nothing() {
 #[test]
 fn the_supervisor_notices_a_doubt() {
     loom::model(|| {
-        let slot = Slot::new("line");
-        let link = up(&slot, take_over(&slot)).expect("it is the only supervisor");
+        let conn = Conn::new("line");
+        let link = up(&conn, take_over(&conn)).expect("it is the only supervisor");
         let request = {
             let link = Arc::clone(&link);
             thread::spawn(move || link.doubt(Instant::ORIGIN))

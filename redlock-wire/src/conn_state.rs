@@ -39,7 +39,7 @@ pub(crate) enum State<K: Connection> {
         due: Instant,
     },
     /// Connected.
-    Up(Arc<Active<K>>),
+    Up(Arc<Link<K>>),
     /// Not connected; the supervisor will try again.
     Down {
         /// The reason.
@@ -49,9 +49,9 @@ pub(crate) enum State<K: Connection> {
     },
 }
 
-/// A connection that is ready for use. It closes when the last clone of its `Arc` is dropped: those of the slot, the
+/// A connection that is ready for use. It closes when the last clone of its `Arc` is dropped: those of the state, the
 /// supervisor and the requests in flight.
-pub(crate) struct Active<K: Connection> {
+pub(crate) struct Link<K: Connection> {
     pub(crate) generation: u64,
     pub(crate) connection: K,
     pub(crate) hub: Hub,
@@ -80,7 +80,7 @@ struct Health {
     orphaned: bool,
 }
 
-impl<K: Connection> Active<K> {
+impl<K: Connection> Link<K> {
     /// Sends a request behind all that were sent before.
     pub(crate) async fn call(&self, request: K::Packed) -> Result<Reply, Failure> {
         self.outbox.call(&self.connection, request).await
@@ -215,7 +215,7 @@ impl<K: Connection> Active<K> {
 }
 
 /// A closed connection receives nothing, so its watches must complete.
-impl<K: Connection> Drop for Active<K> {
+impl<K: Connection> Drop for Link<K> {
     fn drop(&mut self) {
         self.hub.close();
     }
@@ -326,7 +326,7 @@ impl<K: Connection> ConnState<K> {
         hub: Hub,
         server: Server,
         behind: Behind,
-    ) -> Option<Arc<Active<K>>> {
+    ) -> Option<Arc<Link<K>>> {
         let keeps_order = connection.keeps_order();
         let mut current = locked(&self.current);
         if current.epoch != epoch {
@@ -334,7 +334,7 @@ impl<K: Connection> ConnState<K> {
         }
         current.generation += 1;
         current.server = server.id.or(current.server);
-        let link = Arc::new(Active {
+        let link = Arc::new(Link {
             generation: current.generation,
             connection,
             hub,
