@@ -197,7 +197,7 @@ pub(crate) struct Sharing {
     /// Locks one of K slots: RESOURCE:slot:0 and so on. `run` passes the index in REDLOCK_SLOT
     #[arg(long, value_name = "K", value_parser = slot_count())]
     pub(crate) slots: Option<u16>,
-    /// Locks for reading, together with other clients that use --shared
+    /// Locks for reading: other clients with --shared may hold the lock too, clients without it may not
     #[arg(short = 's', long = "shared")]
     pub(crate) reader: bool,
     /// Locks for writing, alone. While this client waits, no other client gets the lock with --shared

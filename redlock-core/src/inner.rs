@@ -63,7 +63,7 @@ struct Work {
     /// The number of nodes whose cleanup is behind.
     nodes_behind: usize,
     /// The number of claims on single nodes whose cleanup was abandoned. Their keys expire with the TTL.
-    given_up: u64,
+    abandoned: u64,
 }
 
 /// One configured node, and its pending cleanup.
@@ -227,7 +227,7 @@ impl Inner {
     /// Counts claims on one node whose cleanup was abandoned.
     pub(crate) fn record_abandoned_cleanup(&self, claims: usize) {
         if claims > 0 {
-            locked(&self.work).given_up += claims as u64;
+            locked(&self.work).abandoned += claims as u64;
         }
     }
 
@@ -236,7 +236,7 @@ impl Inner {
     /// It includes queued cleanup, which is not carried out without a runtime.
     pub(crate) fn abandoned_cleanup(&self) -> u64 {
         let waiting: usize = self.peers.iter().map(|peer| peer.cleanup.len()).sum();
-        locked(&self.work).given_up + waiting as u64
+        locked(&self.work).abandoned + waiting as u64
     }
 
     /// Notifies listeners that outstanding work has ended.

@@ -295,7 +295,7 @@ pub fn describe_metrics() {
     describe_counter!(name::ATTEMPTS, "Lock attempts, by outcome.");
     describe_histogram!(name::WAIT, Unit::Seconds, "Duration of lock requests, by outcome.");
     describe_histogram!(name::HOLD, Unit::Seconds, "How long locks were held.");
-    describe_gauge!(name::HELD, "Guards that exist: locks acquired and not given up.");
+    describe_gauge!(name::HELD, "Guards that exist: locks acquired and not yet released.");
     describe_counter!(name::RENEWALS, "Renewals by keep-alive, by outcome.");
     describe_counter!(name::LOSSES, "Lost leases, by reason.");
     describe_counter!(name::RELEASES, "Releases, by outcome.");

@@ -146,8 +146,8 @@ fn cleanup_retries_do_not_flood_a_node_that_is_down() {
         let releases = world.request_counts(Operation::Release)[0];
         assert!((60..200).contains(&releases), "{releases} releases in a minute");
         world.nodes[0].restart();
-        let (given_up, took) = world.time(world.redlock.close()).await;
-        assert_eq!(0, given_up);
+        let (abandoned, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, abandoned);
         assert!(took <= Duration::from_secs(1), "{took:?}");
         assert_eq!(0, world.keys());
     });
@@ -163,8 +163,8 @@ fn a_thousand_pending_releases_are_sent_in_batches_once_the_node_is_back() {
         world.sleep(TTL).await;
         let before = world.request_counts(Operation::Release)[0];
         world.nodes[0].resume().await;
-        let (given_up, took) = world.time(world.redlock.close()).await;
-        assert_eq!(0, given_up);
+        let (abandoned, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, abandoned);
         assert!(took <= Duration::from_secs(2), "{took:?}");
         let sent = world.request_counts(Operation::Release)[0] - before;
         assert!(sent <= 2_100, "{sent} releases for 1,000 pending releases");

@@ -60,10 +60,10 @@ pub(crate) struct Link<K: Connection> {
     /// The check that follows each vote.
     pub(crate) behind: Behind,
     keeps_order: bool,
-    /// `true` once the server has rejected a native command. A flag of its own: it publishes no other data.
+    /// `true` once the server has rejected a native command. It publishes no other data.
     only_scripts: AtomicBool,
     health: Mutex<Health>,
-    /// Notified when a request is given up while there was no doubt.
+    /// Notified when a request is dropped while there was no doubt.
     doubted: Event,
 }
 
@@ -74,7 +74,7 @@ struct Health {
     unanswered: u32,
     /// The number of requests that were sent since the first of them.
     sent_in_doubt: u32,
-    /// The time when the first of them was given up, or of the last probe since.
+    /// The time when the first of them was dropped, or of the last probe since.
     doubted_at: Instant,
     /// `true` if the runtime that opened the connection has shut down.
     orphaned: bool,
@@ -155,17 +155,17 @@ impl<K: Connection> Link<K> {
         health.sent_in_doubt = 0;
     }
 
-    /// Returns whether requests were given up since the last reply.
+    /// Returns whether requests were dropped since the last reply.
     pub(crate) fn is_doubted(&self) -> bool {
         self.unanswered() > 0
     }
 
-    /// Returns the number of requests in a row that were given up.
+    /// Returns the number of requests in a row that were dropped.
     pub(crate) fn unanswered(&self) -> u32 {
         locked(&self.health).unanswered
     }
 
-    /// Records at `now` that a request was given up while there was no doubt. Any number of concurrent ones counts as
+    /// Records at `now` that a request was dropped while there was no doubt. Any number of concurrent ones counts as
     /// one.
     pub(crate) fn doubt(&self, now: Instant) {
         let mut health = locked(&self.health);
@@ -177,7 +177,7 @@ impl<K: Connection> Link<K> {
         self.doubted.notify(usize::MAX);
     }
 
-    /// Listens for the first request that is given up. Listen first, then look.
+    /// Listens for the first request that is dropped. Listen first, then look.
     pub(crate) fn listen_for_doubt(&self) -> EventListener {
         self.doubted.listen()
     }
@@ -187,9 +187,9 @@ impl<K: Connection> Link<K> {
         locked(&self.health).doubted_at = now;
     }
 
-    /// Records that a request was given up at `now`. Returns how many in a row that makes, and the time since the last
+    /// Records that a request was dropped at `now`. Returns how many in a row that makes, and the time since the last
     /// supervision.
-    pub(crate) fn given_up(&self, now: Instant) -> (u32, Duration) {
+    pub(crate) fn request_dropped(&self, now: Instant) -> (u32, Duration) {
         let mut health = locked(&self.health);
         health.unanswered = health.unanswered.saturating_add(1);
         (health.unanswered, now.saturating_duration_since(health.doubted_at))

@@ -4,7 +4,7 @@
 //! first connection attempt is in progress, a request waits for it; core limits that wait by dropping the request. If
 //! the node is known to be down, a request fails at once.
 //!
-//! Requests that are given up without a reply make the connection doubtful. Its supervisor then [probes](crate::probe)
+//! Requests that are dropped without a reply make the connection doubtful. Its supervisor then [probes](crate::probe)
 //! the server, and gives the connection up if the server does not reply. A hung server then has fewer late requests to
 //! carry out, and requests to it fail at once instead of after their timeout. Meanwhile only a limited number of
 //! requests is sent.
@@ -254,7 +254,7 @@ impl<C: Connector> Drop for InFlight<'_, C> {
         if now.saturating_duration_since(since) < MIN_WAIT {
             return;
         }
-        let (unanswered, silent) = self.link.given_up(now);
+        let (unanswered, silent) = self.link.request_dropped(now);
         let silence = self.node.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         if unanswered >= FAILURE_THRESHOLD && silent >= silence + UNATTENDED {
             self.node.break_off(self.link.generation);

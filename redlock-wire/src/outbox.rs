@@ -5,7 +5,7 @@
 //! accumulated to the client as one pipeline. The requests of a single task are sent alone, at once.
 //!
 //! If the driver took many requests last time, the next one is not sent alone either, even if all others have ended. It
-//! would be a write of its own, right before those of other tasks. The tasks would then take turns in two groups, and the
+//! would be a separate write, right before those of other tasks. The tasks would then take turns in two groups, and the
 //! servers would be woken twice as often. With 64 tasks this costs a tenth of the CPU of servers and client.
 //!
 //! Invariants:
@@ -32,7 +32,7 @@ use self::batch::{Answer, Batch};
 use crate::connection::{Connection, Failure, Reply};
 use crate::sync::{Mutex, MutexGuard, locked};
 
-/// The number of concurrent requests that are sent alone. It covers a task that acquires while a release of its own is
+/// The number of concurrent requests that are sent alone. It covers a task that acquires while its own release is
 /// in flight, and a few others. A higher limit has no benefit.
 const ALONE: usize = 4;
 

@@ -56,7 +56,7 @@ impl SocketHandle {
     /// # Errors
     ///
     /// - The error of the read.
-    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe): the node has given up the connection.
+    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe): the node has closed the connection.
     pub fn read<T>(
         &self,
         cx: &mut Context<'_>,
@@ -85,7 +85,7 @@ impl SocketHandle {
     /// # Errors
     ///
     /// - The error of the write.
-    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe): the node has given up the connection.
+    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe): the node has closed the connection.
     pub fn write<T>(&self, write: impl FnOnce() -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let mut state = self.state();
         if state.is_closed {
@@ -100,7 +100,7 @@ impl SocketHandle {
     /// # Errors
     ///
     /// - The error of the operation.
-    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe): the node has given up the connection.
+    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe): the node has closed the connection.
     pub fn flush<T>(&self, flush: impl FnOnce() -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let state = self.state();
         if state.is_closed { closed() } else { flush() }

@@ -85,7 +85,7 @@ impl fmt::Display for Ending {
         let seconds = self.lasted.as_secs_f64();
         match self.closed {
             Some(0) => write!(f, "closed in {seconds:.1} s")?,
-            Some(abandoned) => write!(f, "closed in {seconds:.1} s ({abandoned} cleanups given up)")?,
+            Some(abandoned) => write!(f, "closed in {seconds:.1} s ({abandoned} cleanups abandoned)")?,
             None => write!(f, "not closed after {seconds:.1} s")?,
         }
         write!(f, ", {} keys left", self.keys)

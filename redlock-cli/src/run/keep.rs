@@ -7,7 +7,7 @@ use redlock_redis_rs::runtime::Instant;
 /// The shortest time for which servers keep a key. A shorter time needs no request.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// The longest time for which a lock is kept: the longest TTL.
+/// The longest time for which a lock is kept. It is below the longest TTL, 24 days, to which the drift is added.
 pub(crate) const LONGEST: Duration = Duration::from_secs(23 * 24 * 3600);
 
 /// The time for which a lock is kept, counted from its grant.

@@ -266,6 +266,9 @@ impl Builder {
     /// clocks that NTP disciplines. 2 ms are always added, because servers count whole milliseconds. See "Safety
     /// arguments" in the [article].
     ///
+    /// Validity ends earlier by this share. The keys of a lock that is [kept](crate::Guard::keep_for) live longer by it,
+    /// but by at most 500 ms.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use redlock_core::Redlock;

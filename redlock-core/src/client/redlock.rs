@@ -489,8 +489,8 @@ impl Redlock {
     /// drop(redlock.lock("report", ttl).await?);
     ///
     /// // At the end of `main`: waits for the release in the background.
-    /// let given_up = redlock.close().await;
-    /// assert_eq!(0, given_up);
+    /// let abandoned = redlock.close().await;
+    /// assert_eq!(0, abandoned);
     /// # Ok(()) }
     /// ```
     ///

@@ -136,9 +136,9 @@ impl Guard {
     /// a job that is to run once a period: see [Patterns]. On this side the lock counts as
     /// [lost](Loss::Detached).
     ///
-    /// `rest` is at least 10 ms, and at most 24 days less one second. The keys live at least this long on servers whose clocks are faster by up to the
-    /// [clock drift factor](crate::Builder::clock_drift_factor), and by at most 500 ms in all. Returns once a quorum has
-    /// confirmed; the remaining requests continue in the background.
+    /// `rest` is at least 10 ms, and at most 24 days less one second. The keys live at least this long even on servers
+    /// whose clocks are fast by the [clock drift factor](crate::Builder::clock_drift_factor), or by 500 ms in all, if
+    /// that is less. Returns once a quorum has confirmed. The remaining requests continue in the background.
     ///
     /// Writes of the lock that are still in flight are awaited first, for at most two node timeouts. A key may still
     /// live for up to its TTL in two cases: the outcome of such a write stays unknown, or the connection of a renewal

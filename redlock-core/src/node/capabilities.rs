@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The optional operations of a backend. There are none by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // each is an operation of its own
+#[allow(clippy::struct_excessive_bools)] // each is a separate operation
 #[non_exhaustive]
 pub struct Capabilities {
     /// Support for [`LockNode::inspect`](super::LockNode::inspect).

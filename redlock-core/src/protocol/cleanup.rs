@@ -251,9 +251,9 @@ impl CleanupTask {
     /// If that is in the future, nothing was taken. `None` means that the task has ended.
     fn take(&mut self, limit: usize) -> Option<Instant> {
         let now = self.inner.now();
-        let given_up = self.inner.unused_since().is_some_and(|since| now > since + GRACE);
+        let abandoned = self.inner.unused_since().is_some_and(|since| now > since + GRACE);
         let mut queue = locked(&self.inner.peers[self.index].cleanup.queue);
-        if given_up && !queue.entries.is_empty() {
+        if abandoned && !queue.entries.is_empty() {
             tracing::warn!(
                 node = self.inner.peers[self.index].node.label(),
                 keys = queue.entries.len(),

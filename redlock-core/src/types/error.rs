@@ -67,7 +67,8 @@ pub enum ErrorKind {
     /// The process has too many attempts to make.
     ///
     /// The limit is [`max_concurrent_attempts`](crate::Builder::max_concurrent_attempts). Either the request did not
-    /// get its turn in time, or too many other requests were waiting. The last attempt sent nothing.
+    /// get its turn in time, or too many other requests were waiting. The last attempt sent nothing. If there was no
+    /// earlier attempt, nothing was sent at all.
     Overloaded,
     /// Too few nodes replied: errors and timeouts alone exclude a quorum.
     NoQuorum,

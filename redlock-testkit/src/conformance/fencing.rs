@@ -209,7 +209,7 @@ pub(crate) async fn every_resource_has_its_own_counter(stage: &Stage) {
         latest.push(take_and_leave(stage, name).await);
     }
     for (name, before) in names.into_iter().zip(latest) {
-        follows(take_and_leave(stage, name).await, before, "every resource has a counter of its own");
+        follows(take_and_leave(stage, name).await, before, "every resource has a separate counter");
     }
 }
 

@@ -13,7 +13,7 @@ use super::stage::{BROKEN, Stage, claim, denied, first, granted, holds_true, hou
 const SHARES: &str = "acquire_shared is granted if each resource is absent or has readers";
 const EXCLUDES: &str = "readers and locks exclude each other";
 const GATE: &str = "acquire_shared is denied if the gate is locked";
-const OWN_TIME: &str = "each reader has an expiry of its own";
+const OWN_TIME: &str = "each reader has a separate expiry";
 const REMOVES: &str = "release removes this reader; the last one removes the resource";
 const NOTHING: &str = "a denied acquire_shared changes nothing";
 const FREE: &str = "watch_shared reports readers as free";

@@ -147,8 +147,8 @@ impl Store {
     }
 
     pub(crate) fn keep_for(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
-        if let Some(refusal) = self.missing(claim, now)? {
-            return Ok(Vote::Denied(refusal));
+        if let Some(denial) = self.missing(claim, now)? {
+            return Ok(Vote::Denied(denial));
         }
         for resource in claim.resources() {
             let entry = self.entries.get_mut(resource).expect("every resource was found before");

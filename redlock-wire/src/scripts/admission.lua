@@ -1,8 +1,8 @@
--- Reads the stamp of a server, and renews the stamp if it does not belong to the present run of the server. KEYS: the
--- stamp. ARGV: the longest TTL in milliseconds; 1 to vouch for the data, else 0. Returns {cause, age, longest TTL,
--- stamp}; times in milliseconds. Cause: 0 if the stamp belongs to the server, 1 if it was missing, 2 if the server was
--- restarted, 3 if it was promoted, 4 if its clock was set back. {-1}: the server is a replica. {-2}: the stamp of a
--- later version.
+-- Reads the stamp of a server, and renews the stamp if it does not belong to the present run of the server.
+-- KEYS: the stamp. ARGV: the longest TTL in milliseconds; 1 to vouch for the data, else 0.
+-- Returns {cause, age, longest TTL, stamp}; times in milliseconds. Cause: 0 if the stamp belongs to the server, 1 if it
+-- was missing, 2 if the server was restarted, 3 if it was promoted, 4 if its clock was set back.
+-- {-1}: the server is a replica. {-2}: the stamp of a later version.
 local function field(section, name)
     return string.match(redis.call('INFO', section), '\n' .. name .. ':([^\r\n]*)')
 end

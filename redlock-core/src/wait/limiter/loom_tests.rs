@@ -37,7 +37,7 @@ fn a_dropped_round_keeps_no_permit() {
     loom::model(|| {
         let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let permit = Permit::try_new(&inner, Class::Attempt).expect("it is the first");
-        let given_up = {
+        let dropped = {
             let inner = Arc::clone(&inner);
             thread::spawn(move || {
                 let mut permit = pin!(Permit::wait(&inner, Class::Attempt));
@@ -49,7 +49,7 @@ fn a_dropped_round_keeps_no_permit() {
             thread::spawn(move || round(&inner))
         };
         drop(permit);
-        given_up.join().unwrap();
+        dropped.join().unwrap();
         waiting.join().unwrap();
     });
 }
