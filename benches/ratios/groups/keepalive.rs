@@ -48,7 +48,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
 }
 
 /// Measures locks on nodes. `servers` are the servers of the nodes; they are empty if there are none.
-#[allow(clippy::cast_precision_loss)] // some millions
+#[allow(clippy::cast_precision_loss)] // a few millions
 fn held<N: LockNode>(
     on: &str,
     nodes: Vec<N>,

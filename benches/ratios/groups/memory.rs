@@ -25,7 +25,7 @@ pub(crate) fn run() -> Vec<Row> {
     bytes.into_iter().map(row).collect()
 }
 
-#[allow(clippy::cast_precision_loss)] // some megabytes
+#[allow(clippy::cast_precision_loss)] // a few megabytes
 fn bytes_per_lock(redlock: &Redlock) -> f64 {
     let runtime = Builder::new_current_thread().enable_all().build().expect("the runtime starts");
     let mut guards = Vec::with_capacity(LOCKS);

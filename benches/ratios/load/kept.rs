@@ -45,7 +45,7 @@ fn ttl(count: usize) -> Duration {
     Duration::from_secs(if count > 20_000 { 10 } else { 5 })
 }
 
-#[allow(clippy::cast_precision_loss)] // some millions
+#[allow(clippy::cast_precision_loss)] // a few millions
 fn kept(kind: Kind, count: usize, lasts: Duration) -> Vec<Fact> {
     let stage = Stage::new(kind, Flavor::MultiThread);
     let ttl = ttl(count);

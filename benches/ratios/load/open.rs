@@ -74,7 +74,7 @@ fn curve(kind: Kind, demands: &[f64], lasts: Duration) -> Curve {
 }
 
 /// Returns the cycles per second of tasks that lock and release without a pause.
-#[allow(clippy::cast_precision_loss)] // some thousands
+#[allow(clippy::cast_precision_loss)] // a few thousands
 fn capacity(kind: Kind, lasts: Duration) -> f64 {
     let stage = Stage::new(kind, Flavor::MultiThread);
     let cycles = Arc::new(AtomicUsize::new(0));

@@ -63,7 +63,7 @@ impl Tally {
     }
 
     /// Returns a percentage of all requests.
-    #[allow(clippy::cast_precision_loss)] // some hundred thousands
+    #[allow(clippy::cast_precision_loss)] // a few hundred thousands
     pub(super) fn share(&self) -> f64 {
         let all = self.succeeded() + self.errors.count();
         100.0 * self.succeeded() as f64 / all.max(1) as f64
@@ -75,7 +75,7 @@ impl Tally {
     }
 
     /// Returns the successes per second until the last success, or during `at_least`.
-    #[allow(clippy::cast_precision_loss)] // some hundred thousands
+    #[allow(clippy::cast_precision_loss)] // a few hundred thousands
     pub(super) fn goodput(&self, at_least: Duration) -> f64 {
         let lasted = self.lasted().max(at_least).as_secs_f64();
         if lasted > 0.0 { self.succeeded() as f64 / lasted } else { 0.0 }

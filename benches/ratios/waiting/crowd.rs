@@ -69,7 +69,7 @@ impl Round {
         self.holds.iter().map(Vec::len).sum()
     }
 
-    #[allow(clippy::cast_precision_loss)] // some thousands
+    #[allow(clippy::cast_precision_loss)] // a few thousands
     fn fact(&self, way: Way) -> Fact {
         let handoffs = self.handoffs() as f64;
         let held: f64 = self.holds.iter().flatten().map(|hold| (hold.until - hold.since) as f64 / 1e9).sum();

@@ -26,7 +26,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     DELAYS.into_iter().flat_map(|millis| with_delay(Duration::from_millis(millis), effort)).collect()
 }
 
-#[allow(clippy::cast_precision_loss)] // some thousands
+#[allow(clippy::cast_precision_loss)] // a few thousands
 fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
     let lasts = Duration::from_millis(scaled(effort, 20_000));
     let (servers, mut urls) = servers(5);

@@ -75,7 +75,7 @@ fn woken(effort: Effort) -> Vec<Fact> {
 }
 
 /// Keys that are held by another client, waited for, deleted, locked and released, each only once.
-#[allow(clippy::cast_precision_loss)] // some megabytes
+#[allow(clippy::cast_precision_loss)] // a few megabytes
 fn leftovers(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(1);
     let keys = scaled(effort, 1_000_000);

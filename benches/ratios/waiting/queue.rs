@@ -20,7 +20,7 @@ const GROUP: &str = "10,000 tasks of one process wait for one key";
 /// Commands per second and node while nothing changes.
 const GOAL: f64 = 2.0;
 
-#[allow(clippy::cast_precision_loss)] // some megabytes, some thousands
+#[allow(clippy::cast_precision_loss)] // a few megabytes, some thousands
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(5);
     let tasks = usize::try_from(scaled(effort, 10_000)).expect("the number of tasks is small");
