@@ -157,7 +157,7 @@ pub use crate::client::builder::Builder;
 pub use crate::client::health::{Health, NodeHealth};
 pub use crate::client::inspect::{Inspection, LockStatus};
 pub use crate::client::lead::{Candidate, Leadership, LeadershipState};
-pub use crate::client::once_per::OncePer;
+pub use crate::client::once_per::{JobOutcome, OncePer};
 pub use crate::client::redlock::Redlock;
 pub use crate::client::request::{LockRequest, TryLockRequest};
 pub use crate::client::run_error::RunError;

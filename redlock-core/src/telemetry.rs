@@ -324,6 +324,7 @@ fn vote(outcome: &Outcome) -> &'static str {
 fn kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Contended => "contended",
+        ErrorKind::Undecided => "undecided",
         ErrorKind::Overloaded => "overloaded",
         ErrorKind::NoQuorum => "no_quorum",
         ErrorKind::TooSlow => "too_slow",

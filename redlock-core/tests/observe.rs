@@ -339,7 +339,7 @@ fn all_events_are_documented_and_contain_no_token() {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
             Ok::<_, ()>(())
         };
-        client.try_lock("job", TTL).once_per(60 * TTL).run(job).await.unwrap();
+        drop(client.lock("job", TTL).once_per(60 * TTL).run(job).await.unwrap());
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         world.nodes[0].inner().set_longest_ttl(TTL);
         world.nodes[0].inner().flush();

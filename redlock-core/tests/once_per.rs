@@ -7,26 +7,22 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::node::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
-use redlock_core::{Builder, ErrorKind, LeaseState, Loss};
+use redlock_core::IntoResources as _;
+use redlock_core::node::{Claim, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::{Builder, ErrorKind, JobOutcome, LeaseState, Loss, Redlock};
 use redlock_testkit::{Fault, MemoryNode, Operation};
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
 /// Runs the job of one machine. Returns whether it ran.
-async fn run(
-    redlock: &redlock_core::Redlock,
-    world: &World,
-    spends: Duration,
-    outcome: Result<(), ()>,
-) -> bool {
-    let request = redlock.try_lock("job", TTL).once_per(PERIOD);
+async fn run(redlock: &Redlock, world: &World, spends: Duration, outcome: Result<(), ()>) -> bool {
+    let request = redlock.lock("job", TTL).once_per(PERIOD);
     let there = world.clone();
     let ran = request.run(async move |_| {
         there.sleep(spends).await;
         outcome
     });
-    ran.await.unwrap().is_some()
+    ran.await.unwrap().into_output().is_some()
 }
 
 #[test]
@@ -72,7 +68,7 @@ fn a_job_is_not_called_if_its_lock_could_not_be_kept() {
         let attempts = || world.request_counts(Operation::Acquire);
         let before = attempts();
         for period in [Duration::ZERO, Duration::MAX] {
-            let result = world.redlock.try_lock("job", TTL).once_per(period).run(|_| job()).await;
+            let result = world.redlock.lock("job", TTL).once_per(period).run(|_| job()).await;
             assert_eq!(ErrorKind::InvalidInput, kind(result));
         }
         assert_eq!(before, attempts(), "nothing was sent");
@@ -87,6 +83,99 @@ fn a_kept_lock_outlives_the_configured_drift_of_the_clocks() {
         guard.keep_for(1000 * MS).await.unwrap();
         let remaining = redlock.inspect("a").await.unwrap().remaining().unwrap();
         assert!((1030 * MS..=1052 * MS).contains(&remaining), "{remaining:?}");
+    });
+}
+
+/// Places the key of another client on a node.
+async fn place(world: &World, node: usize, token: &str) {
+    let claim = Claim::new("job".into_resources().unwrap(), Token::from_bytes(token));
+    world.nodes[node].inner().acquire(&claim, Ttl::new(TTL).unwrap()).await.unwrap();
+}
+
+async fn job(redlock: &Redlock, max_wait: Option<Duration>) -> JobOutcome<Result<u32, ()>> {
+    let request = redlock.lock("job", TTL).once_per(PERIOD);
+    let request = match max_wait {
+        Some(wait) => redlock.lock("job", TTL).max_wait(wait).once_per(PERIOD),
+        None => request,
+    };
+    request.run(async |_| Ok(42)).await.unwrap()
+}
+
+#[test]
+fn an_outage_at_the_beginning_of_a_period_does_not_lose_it() {
+    with_five(async |world| {
+        world.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
+        let there = world.clone();
+        world.spawn(async move {
+            there.sleep(50 * 1000 * MS).await;
+            there.nodes.iter().for_each(redlock_testkit::FakeNode::clear_faults);
+        });
+        let (outcome, took) = world.time(job(&world.redlock, None)).await;
+        assert!(matches!(outcome, JobOutcome::Ran(Ok(42))), "{outcome:?}");
+        assert!(took < 50_500 * MS, "{took:?}");
+    });
+}
+
+#[test]
+fn a_long_outage_is_undecided_after_the_time_of_the_request() {
+    with_five(async |world| {
+        world.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
+        let (outcome, took) = world.time(job(&world.redlock, None)).await;
+        let JobOutcome::Undecided(error) = outcome else { unreachable!("{outcome:?}") };
+        assert_eq!(ErrorKind::NoQuorum, error.kind());
+        assert!((59_000 * MS..61_000 * MS).contains(&took), "{took:?}");
+        let (outcome, took) = world.time(job(&world.redlock, Some(3000 * MS))).await;
+        assert!(matches!(outcome, JobOutcome::Undecided(_)) && took < 3500 * MS, "{outcome:?} {took:?}");
+    });
+}
+
+#[test]
+fn a_job_elsewhere_names_its_machine() {
+    with_five(async |world| {
+        let other = world.other_client();
+        let guard = other.lock("job", TTL).owner("host-2").await.unwrap();
+        let (outcome, took) = world.time(job(&world.redlock, None)).await;
+        let JobOutcome::Elsewhere(Some(holder)) = outcome else { unreachable!("{outcome:?}") };
+        assert_eq!((guard.fingerprint(), Some("host-2")), (holder.clone(), holder.owner()));
+        assert!(took < 10 * MS, "it does not wait for the other machine: {took:?}");
+        // Another task of the same process.
+        let outcome = job(&other, None).await;
+        assert!(matches!(&outcome, JobOutcome::Elsewhere(Some(by)) if *by == holder), "{outcome:?}");
+    });
+}
+
+#[test]
+fn split_votes_are_no_job_elsewhere() {
+    with_five(async |world| {
+        // The keys of two clients that have crashed during their attempts.
+        for (node, token) in [(0, "one"), (1, "one"), (2, "other"), (3, "other")] {
+            place(&world, node, token).await;
+        }
+        let outcome = job(&world.redlock, Some(3000 * MS)).await;
+        let JobOutcome::Undecided(error) = outcome else { unreachable!("{outcome:?}") };
+        assert_eq!(ErrorKind::Undecided, error.kind());
+        let (outcome, took) = world.time(job(&world.redlock, None)).await;
+        assert!(matches!(outcome, JobOutcome::Ran(Ok(42))), "{outcome:?}");
+        assert!(took < TTL, "the keys have expired: {took:?}");
+    });
+}
+
+#[test]
+fn two_tasks_of_one_process_run_a_job_once() {
+    with_five(async |world| {
+        let (one, other) = both(job(&world.redlock, None), job(&world.redlock, None)).await;
+        assert!(matches!(one, JobOutcome::Ran(_)), "{one:?}");
+        assert!(matches!(other, JobOutcome::Elsewhere(Some(_))), "{other:?}");
+    });
+}
+
+#[test]
+fn readers_are_no_job_elsewhere() {
+    with_five(async |world| {
+        let guard = world.redlock.rw_lock("job").unwrap().read(TTL).await.unwrap();
+        let outcome = job(&world.other_client(), Some(1000 * MS)).await;
+        assert!(matches!(outcome, JobOutcome::Undecided(_)), "{outcome:?}");
+        drop(guard);
     });
 }
 
@@ -118,7 +207,7 @@ fn a_job_is_not_called_if_a_node_cannot_keep_its_lock() {
         let builder = Builder::new(world.process.runtime());
         let redlock = builder.node(Plain(MemoryNode::new("plain"))).build().unwrap();
         let job = async |_| -> Result<(), ()> { unreachable!("the lock could not be kept") };
-        let result = redlock.try_lock("job", TTL).once_per(PERIOD).run(job).await;
+        let result = redlock.lock("job", TTL).once_per(PERIOD).run(job).await;
         assert_eq!(ErrorKind::Unsupported, kind(result));
     });
 }
@@ -131,8 +220,8 @@ fn an_outage_at_the_end_of_the_job_does_not_replace_its_output() {
             there.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
             Ok::<_, ()>(42)
         };
-        let request = world.redlock.try_lock("job", TTL).once_per(PERIOD);
-        assert_eq!(Some(Ok(42)), request.run(job).await.unwrap());
+        let request = world.redlock.lock("job", TTL).once_per(PERIOD);
+        assert_eq!(Some(Ok(42)), request.run(job).await.unwrap().into_output());
     });
 }
 

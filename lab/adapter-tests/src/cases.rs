@@ -4,7 +4,7 @@ use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, contention, costs, crowd, extension, fencing, forgotten,
     grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
-    processes, programs, readers, reconnect, runtimes, stale, waiting, work,
+    processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{connect, connection, counters, hostile, native, node, preflight, tls, watch};
 
@@ -327,6 +327,10 @@ macro_rules! __cases {
                 a_guard_dropped_outside_a_runtime_is_released
                 the_keys_of_a_guard_dropped_after_its_runtime_expire
                 paused_time_causes_no_hot_loop
+            }
+            split_votes {
+                a_job_runs_exactly_once_in_each_period_on_ten_machines
+                exactly_one_of_ten_single_attempts_acquires_a_free_lock
             }
             stale {
                 the_resource_rejects_a_holder_that_was_stopped_past_its_ttl

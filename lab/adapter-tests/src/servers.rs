@@ -25,6 +25,7 @@ pub(crate) mod programs;
 pub(crate) mod readers;
 pub(crate) mod reconnect;
 pub(crate) mod runtimes;
+pub(crate) mod split_votes;
 pub(crate) mod stale;
 pub(crate) mod waiting;
 pub(crate) mod work;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
+use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
 use crate::inner::Handle;
 use crate::lease::guard::Guard;
 use crate::lease::keep_alive::KeepAlive;
 use crate::lease::record::LeaseRecord;
 use crate::protocol::acquire;
-use crate::protocol::attempt_error::{AttemptError, NotGranted};
+use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
 use crate::runtime::{LONGEST_SLEEP, random, sleep_until};
 use crate::telemetry;
 use crate::types::claim::Claim;
@@ -55,20 +55,47 @@ pub(crate) struct CheckedRequest {
 /// The outcome of one attempt that was not an error of the client.
 pub(super) enum Attempted {
     Acquired(Guard),
-    /// Another task of this process holds the lock or waits for it. Nothing was sent.
-    Busy,
+    /// Another task of this process waits for the lock, or holds it: then with its token. Nothing was sent.
+    Busy(Option<Token>),
     NotGranted(Box<NotGranted>),
 }
 
-impl CheckedRequest {
-    /// Makes one attempt; returns `None` if the lock is taken.
+/// The attempts of a request that repeats them only while the votes are split.
+#[derive(Default)]
+pub(super) struct Repetitions {
+    votes: SplitVotes,
+    /// The tokens of the attempts. Their releases may be under way.
+    tokens: Vec<Token>,
+}
+
+impl Repetitions {
+    /// Records a failed attempt. Returns the delay before it is repeated; `None` if it is not.
     ///
-    /// It makes no attempt if another task of this process holds the lock or waits for it.
+    /// If an earlier attempt of this request has the resources, no other client holds them.
+    fn after(&mut self, failure: &mut NotGranted, random: u64) -> Option<Duration> {
+        if failure.responses.holder().is_some_and(|holder| self.tokens.contains(holder)) {
+            failure.reason = Reason::Split;
+        }
+        self.tokens.push(failure.token.clone());
+        if failure.is_split() { self.votes.next(random) } else { None }
+    }
+
+    /// Allows as many repetitions as at first.
+    pub(super) fn restart(&mut self) {
+        self.votes = SplitVotes::default();
+    }
+}
+
+impl CheckedRequest {
+    /// Makes one attempt; returns `None` if another client or task holds the lock.
+    ///
+    /// It makes no attempt if another task of this process holds the lock or waits for it. It repeats the attempt only
+    /// while the votes are split.
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
         let start = self.handle.now();
-        let result = match self.attempt_once(start).await {
+        let result = match self.attempt_until_decided(start, &mut Repetitions::default()).await {
             Ok(Attempted::Acquired(guard)) => Ok(Some(guard)),
-            Ok(Attempted::Busy) => Ok(None),
+            Ok(Attempted::Busy(_)) => Ok(None),
             Ok(Attempted::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
             Ok(Attempted::NotGranted(failure)) => Err(self.error(*failure)),
             Err(error) => Err(error),
@@ -100,6 +127,23 @@ impl CheckedRequest {
 
     /// Makes one attempt, unless another task of this process uses the resources. `start` was read just now.
     pub(super) async fn attempt_once(&self, start: Instant) -> Result<Attempted, Error> {
+        self.attempt_unless_busy(start, None).await
+    }
+
+    /// Makes one attempt like [`attempt_once`](Self::attempt_once), and repeats it while the votes are split.
+    pub(super) async fn attempt_until_decided(
+        &self,
+        start: Instant,
+        repetitions: &mut Repetitions,
+    ) -> Result<Attempted, Error> {
+        self.attempt_unless_busy(start, Some(repetitions)).await
+    }
+
+    async fn attempt_unless_busy(
+        &self,
+        start: Instant,
+        mut repetitions: Option<&mut Repetitions>,
+    ) -> Result<Attempted, Error> {
         if self.handle.limiter.is_full() {
             return Err(self.overloaded());
         }
@@ -107,18 +151,27 @@ impl CheckedRequest {
         if self.handle.is_closed() {
             return Err(Error::closed());
         }
-        if place.as_mut().is_some_and(|place| !place.try_turn(start)) {
-            return Ok(Attempted::Busy);
+        if let Some(place) = &mut place {
+            if !place.try_turn(start) {
+                return Ok(Attempted::Busy(place.holder().map(|(token, _)| token)));
+            }
         }
-        self.handle.resume_cleanup();
-        let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
-            Some(permit) => (permit, start),
-            None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
-        };
-        match self.make(self.token(), since, permit).await {
-            Ok(guard) => Ok(Attempted::Acquired(self.acquired(guard, place).await)),
-            Err(AttemptError::Closed) => Err(Error::closed()),
-            Err(AttemptError::NotGranted(failure)) => Ok(Attempted::NotGranted(failure)),
+        let mut start = start;
+        loop {
+            self.handle.resume_cleanup();
+            let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
+                Some(permit) => (permit, start),
+                None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
+            };
+            let mut failure = match self.make(self.token(), since, permit).await {
+                Ok(guard) => return Ok(Attempted::Acquired(self.acquired(guard, place).await)),
+                Err(AttemptError::Closed) => return Err(Error::closed()),
+                Err(AttemptError::NotGranted(failure)) => failure,
+            };
+            let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, self.random()));
+            let Some(delay) = delay else { return Ok(Attempted::NotGranted(failure)) };
+            pause(&self.handle, delay).await;
+            start = self.handle.now();
         }
     }
 
@@ -147,6 +200,8 @@ impl CheckedRequest {
         let mut watcher = None;
         let mut backoff = Backoff::new(*policy);
         let mut collisions = 0;
+        // A request that does not wait repeats its attempt only while the votes are split.
+        let mut repetitions = policy.does_not_wait(start).then(Repetitions::default);
         // The last attempt, if another client held the lock.
         let mut contended: Option<Box<NotGranted>> = None;
         loop {
@@ -165,7 +220,7 @@ impl CheckedRequest {
                 }
             };
             let began = just_now.take().unwrap_or_else(|| handle.now());
-            let failure = match self.make(self.token(), began, permit).await {
+            let mut failure = match self.make(self.token(), began, permit).await {
                 Ok(guard) => return Ok(self.acquired(guard, place).await),
                 Err(AttemptError::Closed) => return Err(Error::closed()),
                 Err(AttemptError::NotGranted(failure)) => failure,
@@ -187,7 +242,10 @@ impl CheckedRequest {
                 }
             }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
-                return Err(self.error(*failure));
+                let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, self.random()));
+                let Some(delay) = delay else { return Err(self.error(*failure)) };
+                pause(handle, delay).await;
+                continue;
             };
             if retry_cause == RetryCause::Unusable {
                 contended = None;
@@ -205,7 +263,7 @@ impl CheckedRequest {
                     backoff.uncount_attempt();
                     // No client held the lock: the votes were split. All clients with votes receive the next
                     // notification at the same moment.
-                    collisions = if failure.is_split(handle.quorum()) { collisions + 1 } else { 0 };
+                    collisions = if failure.is_split() { collisions + 1 } else { 0 };
                     let now = handle.now();
                     let delay =
                         collision_delay(collisions, now.saturating_duration_since(began), self.random());
@@ -233,10 +291,7 @@ impl CheckedRequest {
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
             Waited::Closed => Err(Error::closed()),
             Waited::TimedOut => {
-                let resources = &self.resources;
-                let message =
-                    format!("{resources} is locked by, or queued for, another task in this process");
-                let error = Error::new(ErrorKind::Contended, message);
+                let error = self.queued();
                 Err(match place.holder() {
                     Some((token, until)) => {
                         error.held_by(&token, until.saturating_duration_since(handle.now()))
@@ -255,6 +310,12 @@ impl CheckedRequest {
                 Ok(place.unconfirmed())
             }
         }
+    }
+
+    /// Creates the error of a request that another task of this process precedes.
+    pub(super) fn queued(&self) -> Error {
+        let message = format!("{} is locked by, or queued for, another task in this process", self.resources);
+        Error::new(ErrorKind::Contended, message)
     }
 
     /// Waits until the release of a lease of this process is confirmed. Returns `false` if time ran out.

@@ -4,43 +4,70 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::client::request::TryLockRequest;
+use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, pause};
+use crate::client::request::LockRequest;
 use crate::client::run::{self, End};
 use crate::client::run_error::RunError;
-use crate::decide::once_per::Share;
+use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy};
+use crate::decide::once_per::{Share, default_wait};
+use crate::lease::guard::Guard;
 use crate::lease::handle::Lease;
 use crate::protocol::keep_for;
 use crate::telemetry;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::instant::Instant;
+use crate::types::token::{Fingerprint, Token};
 
 /// A job that runs once a period, on any of several machines.
 ///
-/// Created by [`TryLockRequest::once_per`]. There is no scheduler: call [`run`](OncePer::run) on every machine at the
+/// Created by [`LockRequest::once_per`]. There is no scheduler: call [`run`](OncePer::run) on every machine at the
 /// beginning of each period, for example by cron.
 ///
 /// # Rule
 ///
 /// - The first machine that acquires the lock runs the job. The lock is kept alive meanwhile.
-/// - If the job succeeds, the lock is kept until 0.9 of the period after its acquisition. A whole period would skip every
-///   second run.
+/// - If the job succeeds, the lock is kept until 0.9 of the period after the call. A whole period would skip every second
+///   run.
 /// - If the job fails or panics, or this future is dropped, the lock is released, and another machine can run the job.
 /// - If the machine crashes during the job, another machine can run it once the TTL has expired.
+///
+/// # Waiting
+///
+/// The request does not wait for another machine that holds the lock. It waits while that is undecided: while too few
+/// nodes reply, or while the attempts of several machines split the votes. Thus an outage of a few seconds at the
+/// beginning of a period does not lose the period.
+///
+/// The limit is a tenth of the period, and at most one minute. [`max_wait`](LockRequest::max_wait) and the other options
+/// of the request change it.
 ///
 /// If a majority of the nodes loses its data within the period, the job may run again.
 #[must_use = "a job does nothing until it runs"]
 pub struct OncePer {
-    request: TryLockRequest,
+    request: LockRequest,
     period: Duration,
 }
 
-impl OncePer {
-    pub(crate) fn new(request: TryLockRequest, period: Duration) -> Self {
-        Self { request, period }
-    }
-
-    /// Runs the job, unless it runs or has run in this period; then returns `None`.
+/// The outcome of a job that runs once a period.
+///
+/// Handle all three cases: [`Undecided`](JobOutcome::Undecided) is not an error of the call, but in this period no
+/// machine may have run the job.
+#[derive(Debug)]
+#[must_use = "the job may not have run"]
+pub enum JobOutcome<T> {
+    /// The job ran here; contains its output.
+    Ran(T),
+    /// Another machine runs the job, or has run it in this period. Contains the holder of the lock, if a node named it.
     ///
-    /// The job succeeds if it returns `Ok`. If too few nodes reply after the job, the lock cannot be kept. A warning is
-    /// then logged, and the job may run again in this period.
+    /// The holder has a [label](Fingerprint::owner) if its machine has one.
+    Elsewhere(Option<Fingerprint>),
+    /// Within the time limit, it was not certain that another machine holds the lock. The job was not called.
+    ///
+    /// Contains the last error: too few nodes replied, the votes were split, or this process was overloaded.
+    Undecided(Error),
+}
+
+impl<T> JobOutcome<T> {
+    /// Returns the output of the job, if it ran here.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -48,21 +75,53 @@ impl OncePer {
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// let request = redlock.lock("nightly-report", Duration::from_secs(10));
+    /// let request = request.once_per(Duration::from_secs(24 * 3600));
+    /// let outcome = request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await?;
+    /// assert_eq!("sent", outcome.into_output().expect("it ran here").unwrap());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    pub fn into_output(self) -> Option<T> {
+        match self {
+            Self::Ran(output) => Some(output),
+            Self::Elsewhere(_) | Self::Undecided(_) => None,
+        }
+    }
+}
+
+impl OncePer {
+    pub(crate) fn new(request: LockRequest, period: Duration) -> Self {
+        Self { request, period }
+    }
+
+    /// Runs the job, unless another machine runs it or has run it in this period.
+    ///
+    /// The job succeeds if it returns `Ok`. If too few nodes reply after the job, the lock cannot be kept. A warning is
+    /// then logged, and the job may run again in this period.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// use redlock_core::{JobOutcome, Redlock};
+    ///
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let day = Duration::from_secs(24 * 3600);
     /// let report = async |_lease| Ok::<_, std::io::Error>("sent");
-    /// let request = redlock.try_lock("nightly-report", ttl).once_per(day);
-    /// assert!(request.run(report).await?.is_some());
+    /// let request = redlock.lock("nightly-report", ttl).once_per(day);
+    /// assert!(matches!(request.run(report).await?, JobOutcome::Ran(Ok("sent"))));
     ///
     /// // The lock is kept for 0.9 of the period, so no machine repeats the job.
-    /// let request = redlock.try_lock("nightly-report", ttl).once_per(day);
-    /// assert!(request.run(report).await?.is_none());
+    /// let request = redlock.lock("nightly-report", ttl).once_per(day);
+    /// assert!(matches!(request.run(report).await?, JobOutcome::Elsewhere(_)));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
     ///
-    /// - The errors of [`TryLockRequest`] if the attempt failed. The job was not called.
+    /// - The errors of [`LockRequest`], except those that are [`Undecided`](JobOutcome::Undecided). The job was not
+    ///   called.
     /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if the period is out of bounds.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if a node cannot [keep](crate::Guard::keep_for) a lock.
     /// - [`Lost`](crate::ErrorKind::Lost) in the cases of [`LockRequest::run`](crate::LockRequest::run).
@@ -70,29 +129,34 @@ impl OncePer {
     /// # Cancel safety
     ///
     /// If this future is dropped during the job, or the job panics, the lock is released in the background.
-    pub async fn run<T, E, F, W>(self, job: F) -> Result<Option<Result<T, E>>, RunError<Result<T, E>>>
+    pub async fn run<T, E, F, W>(self, job: F) -> Result<JobOutcome<Result<T, E>>, RunError<Result<T, E>>>
     where
         F: FnOnce(Lease) -> W,
         W: Future<Output = Result<T, E>>,
     {
         let share = Share::of(self.period).map_err(RunError::not_run)?;
-        let handle = self.request.handle().clone();
-        keep_for::check_support(&handle).map_err(RunError::not_run)?;
-        let Some(guard) = self.request.kept_alive().begin().await.map_err(RunError::not_run)? else {
-            return Ok(None);
+        let request = self.request.kept_alive().wait_by_default(default_wait(self.period));
+        let (request, start, policy) = request.check().map_err(RunError::not_run)?;
+        let handle = &request.handle;
+        keep_for::check_support(handle).map_err(RunError::not_run)?;
+        let decided = acquire(&request, start, policy).await;
+        let guard = match request.recorded(start, decided) {
+            Ok(Decided::Acquired(guard)) => guard,
+            Ok(Decided::Elsewhere(holder)) => return Ok(JobOutcome::Elsewhere(holder)),
+            Err(error) if is_undecided(&error) => return Ok(JobOutcome::Undecided(error)),
+            Err(error) => return Err(RunError::not_run(error)),
         };
         let lease = guard.lease();
-        match run::while_held(&lease, job(lease.clone())).await {
-            End::Finished(Ok(output)) => match share.rest(lease.0.since(), handle.now()) {
-                Some(rest) => {
-                    if let Err(error) = guard.keep_for(rest).await {
-                        telemetry::keep_failed(lease.0.claim(), &error);
-                    }
-                    Ok(Some(Ok(output)))
+        let end = run::while_held(&lease, job(lease.clone())).await;
+        let rest = share.rest(start, handle.now());
+        match (end, rest) {
+            (End::Finished(Ok(output)), Some(rest)) => {
+                if let Err(error) = guard.keep_for(rest).await {
+                    telemetry::keep_failed(lease.0.claim(), &error);
                 }
-                None => run::ended(guard, &lease, End::Finished(Ok(output))).await.map(Some),
-            },
-            end => run::ended(guard, &lease, end).await.map(Some),
+                Ok(JobOutcome::Ran(Ok(output)))
+            }
+            (end, _) => run::ended(guard, &lease, end).await.map(JobOutcome::Ran),
         }
     }
 }
@@ -101,5 +165,47 @@ impl fmt::Debug for OncePer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { request, period } = self;
         f.debug_struct("OncePer").field("request", request).field("period", period).finish()
+    }
+}
+
+/// The certain end of the attempts of a job.
+enum Decided {
+    Acquired(Guard),
+    /// Another client or task holds the lock.
+    Elsewhere(Option<Fingerprint>),
+}
+
+/// Returns whether a machine may run the job later although this request failed.
+fn is_undecided(error: &Error) -> bool {
+    use ErrorKind::{Contended, NoQuorum, Overloaded, TooSlow, Undecided};
+
+    matches!(error.kind(), Contended | Undecided | Overloaded | NoQuorum | TooSlow)
+}
+
+/// Makes attempts until one succeeds, or one other holder of the lock is certain.
+async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) -> Result<Decided, Error> {
+    let policy = RetryPolicy { outlasts_outages: true, ..policy };
+    let (handle, mut backoff, mut now) = (&request.handle, Backoff::new(policy), start);
+    let mut repetitions = Repetitions::default();
+    loop {
+        let (cause, undecided) = match request.attempt_until_decided(now, &mut repetitions).await? {
+            Attempted::Acquired(guard) => return Ok(Decided::Acquired(guard)),
+            Attempted::Busy(Some(holder)) => return Ok(Decided::Elsewhere(Some(holder.fingerprint()))),
+            Attempted::Busy(None) => (RetryCause::Contended, request.queued()),
+            Attempted::NotGranted(failure) => {
+                let Some(cause) = failure.reason.retry_cause() else { return Err(request.error(*failure)) };
+                let holder = failure.responses.holder();
+                // Readers do not run the job.
+                let is_job = holder.is_none_or(|holder| *holder != Token::of_readers());
+                if cause == RetryCause::Contended && !failure.is_split() && is_job {
+                    return Ok(Decided::Elsewhere(holder.map(Token::fingerprint)));
+                }
+                (cause, request.error(*failure))
+            }
+        };
+        let Some(delay) = backoff.after(cause, handle.now(), request.random()) else { return Err(undecided) };
+        pause(handle, delay).await;
+        now = handle.now();
+        repetitions.restart();
     }
 }

@@ -37,7 +37,9 @@ use crate::types::ttl::Ttl;
 ///
 /// # Errors
 ///
-/// - [`Contended`](crate::ErrorKind::Contended) if the waiting time, or the number of attempts, is used up.
+/// - [`Contended`](crate::ErrorKind::Contended) if the waiting time, or the number of attempts, is used up, and another
+///   client or task holds the lock.
+/// - [`Undecided`](crate::ErrorKind::Undecided) if it is used up, and the votes of the last attempt were split.
 /// - [`Overloaded`](crate::ErrorKind::Overloaded) if too many attempts are
 ///   [in flight](crate::Builder::max_concurrent_attempts) in this process.
 /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
@@ -55,7 +57,8 @@ use crate::types::ttl::Ttl;
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
     settings: RequestSettings,
-    wait: Wait,
+    /// The default of the request's kind applies if this is not set.
+    wait: Option<Wait>,
     attempts: Option<u32>,
     retry_delay: Duration,
     /// The gate that keeps new readers out while this write request waits for the present ones.
@@ -66,8 +69,13 @@ pub struct LockRequest {
 
 /// A request for a single attempt: `.await` it to get a guard or `None`.
 ///
-/// `None` means that another client or task holds the lock, or is ahead in the queue. To wait for a limited time
-/// instead, use [`lock`](crate::Redlock::lock) with [`max_wait`](LockRequest::max_wait).
+/// `None` means that a quorum of nodes named another client as the holder, or that a task of this process holds the lock
+/// or is ahead in the queue. To wait for a limited time instead, use [`lock`](crate::Redlock::lock) with
+/// [`max_wait`](LockRequest::max_wait).
+///
+/// If several clients attempt at the same moment, each may get too few votes. Then no client holds the lock, and the
+/// attempt is repeated with growing random delays: up to 12 times, within about 1.5 s. Usually the second or third
+/// attempt decides.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -88,6 +96,7 @@ pub struct LockRequest {
 /// # Errors
 ///
 /// Same as [`LockRequest`], except [`Contended`](crate::ErrorKind::Contended), which is `Ok(None)`.
+/// [`Undecided`](crate::ErrorKind::Undecided) means that the votes were split in each of the attempts.
 ///
 /// # Cancel safety
 ///
@@ -167,8 +176,7 @@ impl LockRequest {
     pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         let retry_delay = handle.settings.retry_delay;
         let settings = RequestSettings::new(handle, resources, ttl);
-        let wait = Wait::For(DEFAULT_WAIT);
-        Self { settings, wait, attempts: None, retry_delay, gate: None, running: None }
+        Self { settings, wait: None, attempts: None, retry_delay, gate: None, running: None }
     }
 
     /// Makes the request one of a reader, which shares the lock unless a writer has locked the gate.
@@ -185,8 +193,8 @@ impl LockRequest {
 
     /// Sets how long to wait while another client holds the lock.
     ///
-    /// The default is 10 s, measured from the first poll. No attempt starts after that; `Duration::ZERO` makes a single
-    /// attempt.
+    /// The default is 10 s, measured from the first poll. No attempt starts after that. `Duration::ZERO` makes a single
+    /// attempt, which is repeated only while the votes are [split](TryLockRequest).
     ///
     /// If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the first attempt waits for its
     /// turn for at least the node timeout. If its turn does not come, the request fails with
@@ -208,7 +216,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn max_wait(mut self, wait: Duration) -> Self {
-        self.wait = Wait::For(wait);
+        self.wait = Some(Wait::For(wait));
         self
     }
 
@@ -233,7 +241,7 @@ impl LockRequest {
     ///
     /// [`Redlock::now`]: crate::Redlock::now
     pub fn wait_until(mut self, deadline: Instant) -> Self {
-        self.wait = Wait::Until(deadline);
+        self.wait = Some(Wait::Until(deadline));
         self
     }
 
@@ -259,7 +267,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn wait_unbounded(mut self) -> Self {
-        self.wait = Wait::Unbounded;
+        self.wait = Some(Wait::Unbounded);
         self
     }
 
@@ -499,17 +507,50 @@ impl LockRequest {
         self.run(work).await.unwrap_or_else(|error| Err(error.into_error().into()))
     }
 
+    /// Turns the request into a job that one of several machines runs once a period.
+    ///
+    /// Call [`OncePer::run`] on the result. See [`OncePer`] for the rule.
+    ///
+    /// `period` is 12 ms to 26 days, and counts from the call. The waiting time of the request is a tenth of the period by
+    /// default, at most one minute. It is the time for which nodes may be unreachable, not a wait for another machine.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{JobOutcome, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let request = redlock.lock("reminders", Duration::from_secs(30)).once_per(hour);
+    /// match request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await? {
+    ///     JobOutcome::Ran(result) => assert_eq!("sent", result.unwrap()),
+    ///     JobOutcome::Elsewhere(holder) => println!("another machine runs it: {holder:?}"),
+    ///     JobOutcome::Undecided(error) => eprintln!("no machine may have run it: {error}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn once_per(self, period: Duration) -> OncePer {
+        OncePer::new(self, period)
+    }
+
     /// Checks the settings. Also returns the start of the request, and the limits of its attempts.
     pub(super) fn check(self) -> Result<(CheckedRequest, Instant, RetryPolicy), Error> {
         let Self { settings, wait, attempts, retry_delay, .. } = self;
         let request = settings.check()?;
         let start = request.handle.now();
-        let until = match wait {
+        let until = match wait.unwrap_or(Wait::For(DEFAULT_WAIT)) {
             Wait::For(wait) => Some(start + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::Unbounded => None,
         };
-        Ok((request, start, RetryPolicy { until, attempts, delay: retry_delay }))
+        Ok((request, start, RetryPolicy { until, attempts, delay: retry_delay, outlasts_outages: false }))
+    }
+
+    /// Sets how long to wait, unless the request has a limit.
+    pub(super) fn wait_by_default(mut self, wait: Duration) -> Self {
+        self.wait.get_or_insert(Wait::For(wait));
+        self
     }
 
     /// Switches keep-alive on, unless it has settings.
@@ -655,29 +696,6 @@ impl TryLockRequest {
         }
     }
 
-    /// Turns the request into a job that one of several machines runs once a period.
-    ///
-    /// Call [`OncePer::run`] on the result. See [`OncePer`] for the rule.
-    ///
-    /// `period` is 12 ms to 26 days. It counts from the start of the attempt that acquired the lock.
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// let hour = Duration::from_secs(3600);
-    /// let request = redlock.try_lock("reminders", Duration::from_secs(30)).once_per(hour);
-    /// let ran = request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await?;
-    /// assert_eq!("sent", ran.expect("no other machine was earlier").unwrap());
-    /// # Ok(()) }
-    /// ```
-    pub fn once_per(self, period: Duration) -> OncePer {
-        OncePer::new(self, period)
-    }
-
     /// Begins the request, unless it was polled before.
     pub(super) fn begin(self) -> BoxFuture<Result<Option<Guard>, Error>> {
         if let Some(running) = self.running {
@@ -693,11 +711,6 @@ impl TryLockRequest {
     pub(crate) fn kept_alive(mut self) -> Self {
         self.settings.keep_alive.get_or_insert_default();
         self
-    }
-
-    /// Returns the state of the client.
-    pub(super) fn handle(&self) -> &Arc<Handle> {
-        &self.settings.handle
     }
 }
 

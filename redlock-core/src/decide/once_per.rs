@@ -1,4 +1,4 @@
-//! The decision how long the lock of a job is kept after the job, so that it runs once a period.
+//! The times of a job that runs once a period: how long it waits for its lock, and how long the lock is kept afterwards.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::types::error::Error;
 use crate::types::instant::Instant;
 use crate::types::ttl::Ttl;
 
-/// The time from the grant for which the lock is kept: nine tenths of the period.
+/// The time from the call for which the lock is kept: nine tenths of the period.
 ///
-/// A whole period would skip every second run, because the next run begins one period after this one began, which is
-/// before the grant.
+/// A whole period would skip every second run, because the next call comes one period after this one, give or take the
+/// delays of the scheduler. It does not count from the grant: the request may have waited for an outage to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share(Duration);
 
@@ -26,10 +26,18 @@ impl Share {
     }
 
     /// Returns how long to keep the lock from now on; `None` if too little of the share is left.
-    pub(crate) fn rest(self, granted: Instant, now: Instant) -> Option<Duration> {
-        let rest = (granted + self.0).saturating_duration_since(now);
+    pub(crate) fn rest(self, called: Instant, now: Instant) -> Option<Duration> {
+        let rest = (called + self.0).saturating_duration_since(now);
         (rest >= Ttl::MIN.as_duration()).then_some(rest)
     }
+}
+
+/// Returns how long a job waits for its lock by default: a tenth of the period, and at most a minute.
+///
+/// A minute covers a restart of the servers. A tenth of the period is over when the next period begins, even after the
+/// nine tenths for which the lock is kept.
+pub(crate) fn default_wait(period: Duration) -> Duration {
+    (period / 10).min(Duration::from_secs(60))
 }
 
 #[cfg(test)]
@@ -41,7 +49,13 @@ mod tests {
     }
 
     #[test]
-    fn nine_tenths_of_the_period_count_from_the_grant() {
+    fn a_job_waits_for_a_tenth_of_its_period_and_at_most_a_minute() {
+        let waits = [600, 60, 3600].map(|period| default_wait(Duration::from_secs(period)).as_secs());
+        assert_eq!([60, 6, 60], waits);
+    }
+
+    #[test]
+    fn nine_tenths_of_the_period_count_from_the_call() {
         let share = Share::of(Duration::from_secs(3600)).unwrap();
         assert_eq!(Some(Duration::from_secs(3230)), share.rest(at(100), at(110)));
         assert_eq!(None, share.rest(at(100), at(3340)), "the job took as long");

@@ -128,6 +128,11 @@ impl Tally {
         self.pending
     }
 
+    /// Returns how many voters have not replied and no longer can, or whose votes do not count.
+    pub(crate) fn missing(self) -> usize {
+        self.failed + self.quarantined
+    }
+
     /// Returns how many voters have granted.
     pub(crate) fn granted(self) -> usize {
         self.granted

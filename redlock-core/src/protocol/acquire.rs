@@ -10,6 +10,7 @@ use std::task::Poll;
 
 use tracing::Instrument;
 
+use crate::decide::holder::Contention;
 use crate::decide::tally::{Cause, Decision};
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
@@ -140,7 +141,8 @@ impl Lost<'_> {
         let Some(responder) = &mut self.responder else { return };
         responder.send_once(|| {
             let reason = reason(&self.round, self.in_time, self.lease.inner())?;
-            let failure = NotGranted { reason, responses: self.round.deciding().responses.clone() };
+            let token = self.lease.claim().token().clone();
+            let failure = NotGranted { reason, token, responses: self.round.deciding().responses.clone() };
             telemetry::attempt_failed(self.lease.claim(), failure.kind(), failure.responses.holder());
             Some(Err(AttemptError::NotGranted(Box::new(failure))))
         });
@@ -191,10 +193,15 @@ fn reason(round: &AcquireRound<'_>, in_time: bool, inner: &Inner) -> Option<Reas
     match round.decision() {
         Decision::Won if !in_time => Some(Reason::TooSlow),
         Decision::Won | Decision::Pending | Decision::Lost(None) => None,
-        Decision::Lost(Some(Cause::Denied | Cause::Superseded)) if round.is_confirmation() => {
-            Some(Reason::ContendedBeforeConfirmation)
+        Decision::Lost(Some(Cause::Denied | Cause::Superseded)) => {
+            match round.deciding().responses.contention(inner) {
+                Contention::Held if round.is_confirmation() => Some(Reason::ContendedBeforeConfirmation),
+                Contention::Held => Some(Reason::Contended),
+                Contention::Possible => Some(Reason::PossiblyContended),
+                Contention::Split => Some(Reason::Split),
+                Contention::Open => None,
+            }
         }
-        Decision::Lost(Some(Cause::Denied | Cause::Superseded)) => Some(Reason::Contended),
         Decision::Lost(Some(Cause::NoQuorum)) => {
             let responses = &round.deciding().responses;
             let excluded_by = |kind| responses.excludes_quorum(kind, inner);

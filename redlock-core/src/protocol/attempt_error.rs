@@ -21,14 +21,20 @@ pub(crate) enum AttemptError {
 #[derive(Debug)]
 pub(crate) struct NotGranted {
     pub(crate) reason: Reason,
+    /// The token of the attempt.
+    pub(crate) token: Token,
     /// The responses at the time of the decision.
     pub(crate) responses: Responses,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Another client has the resources, on enough nodes.
+    /// Another client has the resources, on a quorum of nodes.
     Contended,
+    /// Another client has the resources on a quorum of nodes, unless nodes that did not reply do not have its key.
+    PossiblyContended,
+    /// Several clients have the resources, each on too few nodes.
+    Split,
     /// Another client took the resources before the fencing token was confirmed.
     ContendedBeforeConfirmation,
     /// Too few nodes replied.
@@ -45,7 +51,9 @@ impl Reason {
     /// Returns why another attempt may succeed; `None` if none can.
     pub(crate) fn retry_cause(self) -> Option<RetryCause> {
         match self {
-            Self::Contended | Self::ContendedBeforeConfirmation => Some(RetryCause::Contended),
+            Self::Contended | Self::PossiblyContended | Self::Split | Self::ContendedBeforeConfirmation => {
+                Some(RetryCause::Contended)
+            }
             Self::NoQuorum | Self::TooSlow => Some(RetryCause::Unusable),
             Self::WrongType | Self::DamagedCounter => None,
         }
@@ -56,7 +64,10 @@ impl NotGranted {
     /// Returns the kind of the public error.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self.reason {
-            Reason::Contended | Reason::ContendedBeforeConfirmation => ErrorKind::Contended,
+            Reason::Contended | Reason::PossiblyContended | Reason::ContendedBeforeConfirmation => {
+                ErrorKind::Contended
+            }
+            Reason::Split => ErrorKind::Undecided,
             Reason::NoQuorum => ErrorKind::NoQuorum,
             Reason::WrongType => ErrorKind::WrongType,
             Reason::DamagedCounter => ErrorKind::DamagedCounter,
@@ -64,18 +75,16 @@ impl NotGranted {
         }
     }
 
-    /// Returns whether no client is known to have a quorum: the votes were split.
-    pub(crate) fn is_split(&self, quorum: usize) -> bool {
-        let holders: Vec<_> = self.responses.holders().collect();
-        let votes = |token| holders.iter().filter(|other| **other == token).count();
-        holders.iter().all(|token| votes(*token) < quorum)
+    /// Returns whether the votes were split, as far as known: no client is certain to hold the lock.
+    pub(crate) fn is_split(&self) -> bool {
+        matches!(self.reason, Reason::Split | Reason::PossiblyContended)
     }
 
     /// Creates the public error about the lock on `resources`.
     pub(crate) fn into_error(self, resources: impl fmt::Display, inner: &Inner) -> Error {
         let responses = &self.responses;
         let message = match self.reason {
-            Reason::Contended | Reason::ContendedBeforeConfirmation => {
+            Reason::Contended | Reason::PossiblyContended | Reason::ContendedBeforeConfirmation => {
                 let count = responses.too_few("granted", inner);
                 match (responses.holder(), self.reason) {
                     (Some(holder), _) if *holder == Token::of_readers() => {
@@ -90,6 +99,10 @@ impl NotGranted {
                     (None, _) => format!("{resources} is locked by another client ({count})"),
                 }
             }
+            Reason::Split => format!(
+                "cannot lock {resources}: the votes are split, and no client is known to hold it ({})",
+                responses.too_few("granted", inner)
+            ),
             Reason::NoQuorum => responses.no_quorum(format_args!("lock {resources}"), inner),
             Reason::WrongType => responses.wrong_type(format_args!("lock {resources}")),
             Reason::DamagedCounter => responses.damaged_counter(format_args!("lock {resources}")),

@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::decide::admission::{Countable, until_quorum};
-use crate::decide::holder::{self, HolderReply};
+use crate::decide::holder::{self, Contention, HolderReply, contention};
 use crate::decide::tally::{Tally, VoteState};
 use crate::inner::Inner;
-use crate::node::{NodeError, NodeErrorKind, ServerId};
+use crate::node::{Denial, NodeError, NodeErrorKind, ServerId};
 use crate::telemetry::{self, Operation};
 use crate::types::error::{Error, ErrorKind};
 use crate::types::fencing_token::FencingToken;
@@ -190,12 +190,18 @@ impl Responses {
         Error::new(kind, message).with_nodes(nodes, quarantine)
     }
 
-    /// Returns the holders that caused denials, as reported by the nodes.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = &Token> {
-        self.responses.iter().filter_map(|response| match &response.outcome {
-            Outcome::Denied(denial) => denial.holder.as_ref(),
-            _ => None,
-        })
+    /// Returns whether one client has the resources on a quorum of nodes, according to the denials.
+    ///
+    /// Nodes that are one server have one denial.
+    pub(crate) fn contention(&self, inner: &Inner) -> Contention {
+        let denials = self.responses.iter().enumerate().filter_map(|(index, response)| {
+            let is_same = |other: &Response| other.server.is_some() && other.server == response.server;
+            let mut earlier = self.responses[..index].iter().filter(|other| is_same(other));
+            response.denial().filter(|_| earlier.all(|other| other.denial().is_none()))
+        });
+        let tally = self.tally(inner);
+        let holders = denials.map(|denial| denial.holder.as_ref());
+        contention(holders, tally.pending(), tally.missing(), inner.quorum())
     }
 
     /// Returns the holder that caused a denial, if a node reported it.
@@ -292,6 +298,13 @@ impl Response {
         match self.outcome {
             Outcome::Failed(error) => Self { outcome: Outcome::Failed(error.of(what)), ..self },
             _ => self,
+        }
+    }
+
+    fn denial(&self) -> Option<&Denial> {
+        match &self.outcome {
+            Outcome::Denied(denial) => Some(denial),
+            _ => None,
         }
     }
 

@@ -64,6 +64,11 @@ pub enum ErrorKind {
     /// Either enough nodes replied, and another client holds the lock. Or another task of this process holds it or has
     /// waited longer, and nothing was sent.
     Contended,
+    /// The votes were split: several clients attempted at the same time, and no client is known to hold the lock.
+    ///
+    /// The attempt was repeated, with growing random delays, within the time of the request. A request that does not
+    /// wait repeats it up to 12 times.
+    Undecided,
     /// The process has too many attempts to make.
     ///
     /// The limit is [`max_concurrent_attempts`](crate::Builder::max_concurrent_attempts). Either the request did not
@@ -169,8 +174,9 @@ impl Error {
     /// Sets the time since the request began, which the text contains.
     ///
     /// A request sets it. A program that repeats requests can replace it by the time of all of them. Only the kinds
-    /// [`Contended`](ErrorKind::Contended), [`Overloaded`](ErrorKind::Overloaded), [`NoQuorum`](ErrorKind::NoQuorum) and
-    /// [`TooSlow`](ErrorKind::TooSlow) depend on the time; other errors are unchanged.
+    /// [`Contended`](ErrorKind::Contended), [`Undecided`](ErrorKind::Undecided), [`Overloaded`](ErrorKind::Overloaded),
+    /// [`NoQuorum`](ErrorKind::NoQuorum) and [`TooSlow`](ErrorKind::TooSlow) depend on the time; other errors are
+    /// unchanged.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -190,9 +196,9 @@ impl Error {
     /// ```
     #[must_use]
     pub fn after(mut self, waited: Duration) -> Self {
-        use ErrorKind::{Contended, NoQuorum, Overloaded, TooSlow};
+        use ErrorKind::{Contended, NoQuorum, Overloaded, TooSlow, Undecided};
 
-        if matches!(self.0.kind, Contended | Overloaded | NoQuorum | TooSlow) {
+        if matches!(self.0.kind, Contended | Undecided | Overloaded | NoQuorum | TooSlow) {
             self.0.waited = Some(waited);
         }
         self
@@ -240,7 +246,7 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Contended | ErrorKind::Overloaded | ErrorKind::NoQuorum => true,
+            ErrorKind::Contended | ErrorKind::Undecided | ErrorKind::Overloaded | ErrorKind::NoQuorum => true,
             // The lease of an extension is lost. A lock request or a resumption may be faster the next time.
             ErrorKind::TooSlow => self.0.loss.is_none(),
             ErrorKind::Lost => self.0.lost_by_run,

@@ -113,11 +113,16 @@ impl QueuePlace {
         self.with_queues(|queue| queue.hand_over(self.number, token, now))
     }
 
-    /// Returns the lock of this process that the place waits for: its token, and the end of its validity.
+    /// Returns the lock of this process that precedes the place: its token, and the end of its validity.
+    ///
+    /// A place that waits in a queue waits for the lock of that resource. A place that has entered no queue may be
+    /// preceded on any of its resources.
     pub(crate) fn holder(&self) -> Option<(Token, Instant)> {
         let queues = locked(&self.inner.queues.queues);
-        let queue = self.entered.checked_sub(1).and_then(|last| queues.get(&self.resources[last]));
-        queue.and_then(Queue::holder).cloned()
+        let first = self.entered.saturating_sub(1);
+        let end = if self.entered == 0 { self.resources.len() } else { self.entered };
+        let mut queues = self.resources[first..end].iter().filter_map(|resource| queues.get(resource));
+        queues.find_map(Queue::holder).cloned()
     }
 
     /// Returns the tokens of the leases that handed the turn over before their releases were confirmed.

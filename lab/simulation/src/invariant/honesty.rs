@@ -5,6 +5,10 @@
 //!
 //! The other valid reason is that the client itself holds the lock, as other tasks of its process see it. The lock
 //! stays in its local queue until a quorum has replied to its release, or cannot reply any more. No server is involved.
+//!
+//! A single attempt gets the result "contended" only if another client holds the lock: during the request, some token had
+//! keys on a quorum of servers. Servers that did not reply to the last attempt may have had such a key. If several
+//! clients have split the votes, no client holds the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +19,16 @@ use redlock_testkit::Operation;
 use super::{Invariant, Rules, Violation};
 use crate::history::{EventKind, History, Reply, Request, TokenNumber};
 
-/// The latest attempt of a client.
+/// The times until which servers have, or had, a key with a token.
+type Keys = BTreeMap<TokenNumber, BTreeMap<usize, Instant>>;
+
+/// The latest request of a client, and its latest attempt.
 #[derive(Default)]
 struct Attempt {
+    /// The beginning of the request, if it makes a single attempt and repeats it only while the votes are split.
+    once: Option<Instant>,
+    /// The tokens of the request.
+    own: BTreeSet<TokenNumber>,
     token: Option<TokenNumber>,
     begun: Option<Instant>,
     /// The servers that have replied, for each token that was first sent at that time. There may be the token of an
@@ -37,15 +48,61 @@ impl Attempt {
         };
         self.releases.values().any(under_way)
     }
+
+    /// Returns whether another client may have held the lock at any time of a single attempt.
+    fn may_be_held(&self, keys: &Keys, rules: &Rules) -> bool {
+        let Some(start) = self.once else { return true };
+        let silent = |server: &usize| !self.heard.values().any(|heard| heard.contains(server));
+        let may_have = |of: &BTreeMap<usize, Instant>| {
+            let had = |server: &usize| of.get(server).is_some_and(|until| *until >= start);
+            (0..rules.servers).filter(|server| had(server) || silent(server)).count() >= rules.quorum()
+        };
+        keys.iter().any(|(token, of)| !self.own.contains(token) && may_have(of))
+    }
+}
+
+/// Records the period of a key that a server writes or loses.
+fn record_keys(keys: &mut Keys, kind: &EventKind, now: Instant) {
+    match *kind {
+        EventKind::CarriedOut { request: Request { server, token, .. }, until: Some(until), .. } => {
+            keys.entry(token).or_default().insert(server, until);
+        }
+        EventKind::CarriedOut {
+            request: Request { server, token, operation: Operation::Release, .. },
+            reply,
+            ..
+        } if reply.is_grant() => end_key(keys, token, server, now),
+        EventKind::Lost { server, token } => end_key(keys, token, server, now),
+        EventKind::Moved { server, token, until } => {
+            keys.entry(token).or_default().insert(server, until);
+        }
+        _ => {}
+    }
+}
+
+fn end_key(keys: &mut Keys, token: TokenNumber, server: usize, now: Instant) {
+    if let Some(until) = keys.entry(token).or_default().get_mut(&server) {
+        *until = now.min(*until);
+    }
 }
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut attempts: BTreeMap<usize, Attempt> = BTreeMap::new();
+    let mut keys = Keys::new();
     let mut violations = Vec::new();
+    // Several readers have keys on different servers, and exclude a writer together.
+    let has_readers = history.0.iter().any(|event| matches!(event.kind, EventKind::Reads { .. }));
     for (event, entry) in history.0.iter().enumerate() {
+        record_keys(&mut keys, &entry.kind, entry.at);
         match entry.kind {
+            EventKind::Requested { client, once, .. } => {
+                let attempt = attempts.entry(client).or_default();
+                attempt.once = once.then_some(entry.at);
+                attempt.own.clear();
+            }
             EventKind::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
                 let attempt = attempts.entry(client).or_default();
+                attempt.own.insert(token);
                 // A refill has the token of an older attempt; only the client's last request matters.
                 if attempt.token.is_none_or(|latest| latest < token) {
                     if attempt.begun.replace(entry.at) != Some(entry.at) {
@@ -79,12 +136,18 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             EventKind::NotGranted { client, why: Some(ErrorKind::Contended) } => {
                 let attempt = attempts.entry(client).or_default();
                 let heard = attempt.heard.values().map(BTreeSet::len).max().unwrap_or(0);
-                if heard < rules.quorum() && !attempt.is_releasing(entry.at, rules) {
-                    let description =
-                        format!("c{client} gets \"contended\" after {heard} replies, fewer than a quorum");
-                    let (invariant, tokens) = (Invariant::Honesty, attempt.token.into_iter().collect());
-                    violations.push(Violation { invariant, broken: None, description, tokens, event });
-                }
+                let description = match () {
+                    () if attempt.is_releasing(entry.at, rules) => continue,
+                    () if heard < rules.quorum() => {
+                        format!("c{client} gets \"contended\" after {heard} replies, fewer than a quorum")
+                    }
+                    () if !has_readers && !attempt.may_be_held(&keys, rules) => {
+                        format!("c{client} gets \"contended\", and no other client had keys on a quorum")
+                    }
+                    () => continue,
+                };
+                let (invariant, tokens) = (Invariant::Honesty, attempt.token.into_iter().collect());
+                violations.push(Violation { invariant, broken: None, description, tokens, event });
             }
             _ => {}
         }
@@ -117,6 +180,33 @@ mod tests {
             1,
             violations(one().release_received(12, 0, 1, 0).contended(20, 0)),
             "the lock has left the queue"
+        );
+    }
+
+    #[test]
+    fn a_single_attempt_is_contended_only_if_another_client_has_a_quorum() {
+        // Two of three servers have replied. Client 1 has keys on the servers 0 and 1.
+        let keys = |builder: HistoryBuilder| builder.carried(2, 1, 0, 7, 900).carried(3, 1, 1, 7, 900);
+        let denied = |builder: HistoryBuilder| {
+            let builder =
+                builder.requested_once(10, 0, 500).sent(10, 0, 0, 9).sent(10, 0, 1, 9).sent(10, 0, 2, 9);
+            let all = (0..3).fold(builder, |builder, server| builder.received(12, 0, server, 9));
+            all.contended(13, 0)
+        };
+        assert_eq!(0, violations(denied(keys(HistoryBuilder::default()))));
+        let split = HistoryBuilder::default().carried(2, 1, 0, 7, 900).carried(3, 2, 1, 8, 900);
+        assert_eq!(1, violations(denied(split)));
+        let released = keys(HistoryBuilder::default()).deleted(5, 1, 0, 7);
+        assert_eq!(1, violations(denied(released)), "before the request");
+        let released = keys(HistoryBuilder::default()).deleted(11, 1, 0, 7);
+        assert_eq!(0, violations(denied(released)), "during the request");
+        let own = HistoryBuilder::default().requested_once(1, 0, 500).sent(1, 0, 0, 9);
+        let own =
+            own.carried(2, 0, 0, 9, 900).carried(3, 0, 1, 9, 900).received(4, 0, 0, 9).received(4, 0, 1, 9);
+        assert_eq!(
+            1,
+            violations(own.contended(13, 0)),
+            "an earlier attempt of the request is no other client"
         );
     }
 

@@ -21,6 +21,8 @@ use crate::history::{EventKind, FaultKind, History, Place, Reply, Request, Token
 struct Client {
     /// The start and the time limit of the round that it waits for; `None` for several rounds.
     round: Option<(Instant, Duration)>,
+    /// The token of the latest attempt. A single attempt is repeated with another token if the votes were split.
+    latest: Option<TokenNumber>,
     /// The calls since the beginning of the current extension round that have no grant, each with its server.
     extending: BTreeMap<u64, usize>,
     yes: BTreeMap<(TokenNumber, bool), BTreeSet<usize>>,
@@ -100,6 +102,13 @@ impl Client {
             }
             EventKind::Releasing { waits, .. } => {
                 self.round = waits.then_some((at, rules.node_timeout));
+                None
+            }
+            EventKind::Sent(Request { operation: Operation::Acquire, token, .. })
+                if self.latest < Some(token) =>
+            {
+                self.latest = Some(token);
+                self.round = self.round.map(|(_, limit)| (at, limit));
                 None
             }
             EventKind::Sent(Request { operation: Operation::Extend, call, server, .. }) => {

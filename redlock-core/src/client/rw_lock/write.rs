@@ -33,7 +33,7 @@ pub(crate) async fn acquire(
             Err(request.error(*failure))
         }
         // Nodes that failed may have recovered by the time the gate is locked.
-        Attempted::Busy | Attempted::NotGranted(_) => behind_gate(request, gate, &policy).await,
+        Attempted::Busy(_) | Attempted::NotGranted(_) => behind_gate(request, gate, &policy).await,
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::Slots;
 use super::guard::SlotGuard;
-use crate::client::attempts::{Attempted, CheckedRequest, Waited, in_time, pause, while_open};
+use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, Waited, in_time, pause, while_open};
 use crate::client::request::LockRequest;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
 use crate::protocol::attempt_error::NotGranted;
@@ -58,7 +58,9 @@ struct Candidate {
 /// The end of a pass over slots.
 enum Pass {
     Acquired(SlotGuard),
-    /// Each slot of the pass is held by another client or task. Contains a failure if a request was sent.
+    /// No slot of the pass was acquired. Contains a failure if a request was sent.
+    ///
+    /// If the votes on any slot were split, it is that failure. Otherwise each slot is held by another client or task.
     Held(Option<Box<NotGranted>>),
     /// The nodes failed.
     Unusable(Box<NotGranted>),
@@ -102,7 +104,7 @@ impl<'a> Search<'a> {
         } else if self.policy.until.is_none_or(|until| until > start) {
             self.until_held().await?
         } else {
-            self.all().await?
+            self.pass(0..self.order.len(), true).await?
         };
         loop {
             let (cause, failure) = match pass {
@@ -110,8 +112,9 @@ impl<'a> Search<'a> {
                 Pass::Held(failure) => (RetryCause::Contended, failure),
                 Pass::Unusable(failure) => (RetryCause::Unusable, Some(failure)),
             };
+            let is_split = failure.as_ref().is_some_and(|failure| failure.is_split());
             let Some(delay) = backoff.after(cause, handle.now(), self.request.random()) else {
-                return Err(match failure.filter(|_| cause == RetryCause::Unusable) {
+                return Err(match failure.filter(|_| is_split || cause == RetryCause::Unusable) {
                     Some(failure) => self.request.error(*failure),
                     None if turn.has_waited => self.not_in_turn(),
                     None => self.all_held(),
@@ -131,8 +134,7 @@ impl<'a> Search<'a> {
                 Some(position) => {
                     backoff.uncount_attempt();
                     // If the votes were split, all clients with votes receive the next notification at the same moment.
-                    let was_split = failure.is_some_and(|failure| failure.is_split(handle.quorum()));
-                    collisions = if was_split { collisions + 1 } else { 0 };
+                    collisions = if is_split { collisions + 1 } else { 0 };
                     let now = handle.now();
                     let since = now.saturating_duration_since(began);
                     let delay = collision_delay(collisions, since, self.request.random());
@@ -144,7 +146,7 @@ impl<'a> Search<'a> {
                         // Another client was faster.
                         Pass::Held(None)
                     } else {
-                        self.pass(position..position + 1).await?
+                        self.pass(position..position + 1, false).await?
                     }
                 }
                 None => {
@@ -195,7 +197,7 @@ impl<'a> Search<'a> {
     /// Attempts slots until another client holds one.
     async fn until_held(&self) -> Result<Pass, Error> {
         for position in 0..self.order.len() {
-            match self.pass(position..position + 1).await? {
+            match self.pass(position..position + 1, false).await? {
                 Pass::Held(None) => {}
                 pass => return Ok(pass),
             }
@@ -205,21 +207,33 @@ impl<'a> Search<'a> {
 
     /// Attempts all slots.
     async fn all(&self) -> Result<Pass, Error> {
-        self.pass(0..self.order.len()).await
+        self.pass(0..self.order.len(), false).await
     }
 
     /// Attempts the slots at these positions, one after the other.
-    async fn pass(&self, positions: Range<usize>) -> Result<Pass, Error> {
-        let mut held = None;
+    ///
+    /// A request that does not wait passes `is_final`: it repeats the attempt at a slot while the votes are split.
+    async fn pass(&self, positions: Range<usize>, is_final: bool) -> Result<Pass, Error> {
+        let mut held: Option<Box<NotGranted>> = None;
         for Candidate { index, request } in &self.order[positions] {
-            match request.attempt_once(request.handle.now()).await? {
+            let now = request.handle.now();
+            let attempted = if is_final {
+                request.attempt_until_decided(now, &mut Repetitions::default()).await?
+            } else {
+                request.attempt_once(now).await?
+            };
+            match attempted {
                 Attempted::Acquired(guard) => {
                     let resource = self.slots.locks[*index].clone();
                     return Ok(Pass::Acquired(SlotGuard::new(guard, *index, resource)));
                 }
-                Attempted::Busy => {}
+                Attempted::Busy(_) => {}
                 Attempted::NotGranted(failure) => match failure.reason.retry_cause() {
-                    Some(RetryCause::Contended) => held = Some(failure),
+                    Some(RetryCause::Contended) => {
+                        if !held.as_ref().is_some_and(|held| held.is_split()) {
+                            held = Some(failure);
+                        }
+                    }
                     Some(RetryCause::Unusable) => return Ok(Pass::Unusable(failure)),
                     None => return Err(request.error(*failure)),
                 },
