@@ -17,7 +17,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{EventKind, History, Reply, Request, TokenNumber};
+use crate::history::{EventKind, History, Place, Reply, Request, TokenNumber};
 
 /// The times until which servers have, or had, a key with a token.
 type Keys = BTreeMap<TokenNumber, BTreeMap<usize, Instant>>;
@@ -36,6 +36,12 @@ struct Attempt {
     heard: BTreeMap<TokenNumber, BTreeSet<usize>>,
     /// The locks being released: the start, and the servers that have replied.
     releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
+    /// The releases that were sent again. Their replies come too late for the lock that is being released.
+    repeated: BTreeSet<u64>,
+    /// The servers and tokens of all releases.
+    released: BTreeSet<(TokenNumber, usize)>,
+    /// The time when the client was last resumed. Time limits do not pass while it is stopped.
+    resumed: Option<Instant>,
 }
 
 impl Attempt {
@@ -44,7 +50,7 @@ impl Attempt {
         // The clock of the client may be slow.
         let limit = rules.node_timeout + rules.node_timeout / 50;
         let under_way = |(since, answered): &(Instant, BTreeSet<usize>)| {
-            answered.len() < rules.quorum() && now <= *since + limit
+            answered.len() < rules.quorum() && now <= self.resumed.unwrap_or(*since).max(*since) + limit
         };
         self.releases.values().any(under_way)
     }
@@ -125,13 +131,24 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 attempts.entry(client).or_default().releases.insert(token, (entry.at, BTreeSet::new()));
             }
             EventKind::Received {
-                request: Request { client, server, operation: Operation::Release, token, .. },
+                request: Request { client, server, operation: Operation::Release, token, call },
                 reply,
             } if reply != Reply::Failed => {
                 let attempt = attempts.entry(client).or_default();
-                if let Some((_, answered)) = attempt.releases.get_mut(&token) {
+                if let Some((_, answered)) =
+                    attempt.releases.get_mut(&token).filter(|_| !attempt.repeated.contains(&call))
+                {
                     answered.insert(server);
                 }
+            }
+            EventKind::Sent(Request { client, server, operation: Operation::Release, token, call }) => {
+                let attempt = attempts.entry(client).or_default();
+                if !attempt.released.insert((token, server)) {
+                    attempt.repeated.insert(call);
+                }
+            }
+            EventKind::FaultEnds(Place::Client(client), _) => {
+                attempts.entry(client).or_default().resumed = Some(entry.at);
             }
             EventKind::NotGranted { client, why: Some(ErrorKind::Contended) } => {
                 let attempt = attempts.entry(client).or_default();
