@@ -82,12 +82,14 @@
 //! # Fencing
 //!
 //! A [fenced](LockRequest::fenced) lock has a [`FencingToken`]: a number that increases with every grant. A resource
-//! that rejects smaller numbers than it has seen rejects the writes of stale holders. See [Fencing tokens].
+//! that rejects smaller numbers than it has seen rejects the writes of a stale holder once it has seen a newer number.
+//! See [Fencing tokens].
 //!
 //! # Algorithm
 //!
 //! An attempt sends requests to all nodes at once, with a new token. It is won as soon as a quorum has granted and
-//! validity is left. It is lost as soon as a quorum is impossible. Thus a slow, hung or dead minority costs no time.
+//! validity is left. It is lost as soon as a quorum is impossible. Thus no attempt waits for a slow, hung or dead
+//! minority.
 //!
 //! A lost attempt is cleaned up on all nodes in the background. It is retried when nodes signal that the lock may be
 //! free, or after a random delay. If the outcome of a write is unknown, releases are repeated until it can no longer

@@ -184,7 +184,7 @@
 //! # Fencing tokens
 //!
 //! A lock with a [fencing token](redlock_core::LockRequest::fenced) guarantees order rather than time. Tokens grow with
-//! every grant, and a resource that checks them rejects stale holders. [`MemoryNode`] issues them. A test can read its
+//! every grant. A resource that has seen a newer token rejects a stale holder. [`MemoryNode`] issues them. A test can read its
 //! [`fencing_counter`](MemoryNode::fencing_counter), [set or delete](MemoryNode::set_counter) it, and make the tokens
 //! [predictable](MemoryNode::count_from_one).
 //!
