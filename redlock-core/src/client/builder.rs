@@ -266,8 +266,8 @@ impl Builder {
     /// servers count whole milliseconds. See "Safety arguments" in the [article].
     ///
     /// The default suffices if time services correct the clocks of nodes and clients by at most 500 ppm, as ntpd does.
-    /// By default, chrony corrects clocks by up to 8.3 %. Limit that rate ([Clocks]), or raise the factor. Choose 0.1 if
-    /// clocks of nodes are corrected so fast, and 0.16 if clocks of clients are, too. No factor covers clock steps.
+    /// By default, chrony corrects clocks by up to 8.3 %. Limit that rate ([Clocks]), or raise the factor. Choose 0.1
+    /// if clocks of nodes are corrected so fast, and 0.16 if clocks of clients are, too. No factor covers clock steps.
     ///
     /// Validity ends earlier by this share. The keys of a lock that is [kept](crate::Guard::keep_for) live longer by it,
     /// but by at most 500 ms.

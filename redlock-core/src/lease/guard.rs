@@ -46,8 +46,8 @@ impl Guard {
     /// Releases the lock on all nodes.
     ///
     /// Returns once a quorum has confirmed; the remaining requests continue in the background. If the process ends
-    /// earlier, keys may remain on a minority of the nodes until their TTL expires. [`close`](crate::Redlock::close) waits
-    /// for these requests. If the lock expired or was lost before, that is an outcome, not an error.
+    /// earlier, keys may remain on a minority of the nodes until their TTL expires. [`close`](crate::Redlock::close)
+    /// waits for these requests. If the lock expired or was lost before, that is an outcome, not an error.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
