@@ -166,7 +166,8 @@
 //!
 //! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::runtime::Runtime), as
 //! everything in `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes.
-//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
+//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock. It
+//! requires the feature `test-util` of tokio, for example in the dev-dependencies.
 //!
 //! # Service tests
 //!
