@@ -32,6 +32,13 @@
 //! [`remaining`](crate::Lease::remaining) with the time that the effect takes. [`LockRequest::run`] checks the lock again
 //! when the work has finished.
 //!
+//! # End of the program
+//!
+//! The background thread ends with the process. Call [`Redlock::close`] at the end of `main`, or keys may remain until
+//! their TTL expires: see [Short programs].
+//!
+//! [Short programs]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md#short-programs
+//!
 //! # Async code
 //!
 //! Every method that blocks panics inside an async runtime, because it would block a thread that runs other tasks. Use

@@ -9,8 +9,9 @@
 //!
 //! # Safety
 //!
-//! At most one client holds a valid lease on a resource, on two conditions. No node loses keys within their TTL, and
-//! clocks neither step nor drift by more than the drift factor.
+//! At most one client holds a valid lease on a resource, on three conditions. All clients have the same list of nodes.
+//! No node loses keys within their TTL. Clocks of nodes do not step forward, and clocks of nodes and clients do not
+//! drift apart by more than the [drift factor](Builder::clock_drift_factor).
 //!
 //! A lease cannot stop its holder: after a pause past the validity, a stale holder may still write. Check
 //! [`Lease::remaining`] before each effect, or work inside [`Redlock::run`]. If a second write would be a catastrophe,
@@ -81,12 +82,14 @@
 //! # Fencing
 //!
 //! A [fenced](LockRequest::fenced) lock has a [`FencingToken`]: a number that increases with every grant. A resource
-//! that rejects smaller numbers than it has seen rejects the writes of stale holders. See [Fencing tokens].
+//! that rejects smaller numbers than it has seen rejects the writes of a stale holder once it has seen a newer number.
+//! See [Fencing tokens].
 //!
 //! # Algorithm
 //!
 //! An attempt sends requests to all nodes at once, with a new token. It is won as soon as a quorum has granted and
-//! validity is left. It is lost as soon as a quorum is impossible. Thus a slow, hung or dead minority costs no time.
+//! validity is left. It is lost as soon as a quorum is impossible. Thus no attempt waits for a slow, hung or dead
+//! minority.
 //!
 //! A lost attempt is cleaned up on all nodes in the background. It is retried when nodes signal that the lock may be
 //! free, or after a random delay. If the outcome of a write is unknown, releases are repeated until it can no longer
@@ -99,7 +102,7 @@
 //! | [`max_wait`] | 10 s | enough for one or two critical sections |
 //! | [`retry_delay`], without notifications | random, 100 ms to 200 ms | the reference's value |
 //! | [`node_timeout`] | 200 ms, at most half of the TTL | two round trips around the world |
-//! | [`clock_drift_factor`] | 1 % of the TTL, plus 2 ms | the reference's value, 20 times NTP's drift |
+//! | [`clock_drift_factor`] | 1 % of the TTL, plus 2 ms | the reference's value, for clocks that are corrected slowly |
 //! | rounds without a usable quorum | 3 in a row | more of them are an outage, not bad luck |
 //! | renewals of [`KeepAlive`] | when two thirds of the TTL are left | time for retries |
 //! | report of a loss ([`Lease::state`]) | TTL / 50 early, 1 ms to 500 ms | time to wake up and stop |

@@ -1,26 +1,69 @@
-//! Redlock over independent Redis or Valkey servers, through the [fred](https://docs.rs/fred) client.
+//! A distributed lock over independent Redis or Valkey servers, through the [fred](https://docs.rs/fred) client.
+//!
+//! A client holds a lock once a majority of the servers has granted it ([Redlock]). Thus locking survives the failure
+//! of any minority of the servers. A lock expires after its TTL, even if its holder crashes.
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")]
-//! # async fn example() -> Result<(), redlock_fred::Error> {
+//! # mod example {
 //! use std::time::Duration;
 //!
-//! let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
-//! let redlock = redlock_fred::builder(servers)?.build()?;
-//! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
-//! // ... work that no other client does at the same time ...
-//! guard.release().await?;
-//! # Ok(())
+//! #[tokio::main]
+//! async fn main() -> Result<(), redlock_fred::Error> {
+//!     let nodes = ["redis://127.0.0.1:7001", "redis://127.0.0.1:7002", "redis://127.0.0.1:7003"];
+//!     let redlock = redlock_fred::builder(nodes)?.build()?;
+//!     let ttl = Duration::from_secs(10);
+//!
+//!     let guard = redlock.lock("invoice:42", ttl).await?;
+//!     println!("locked for {:.1?}", guard.remaining());
+//!     guard.release().await?;
+//!
+//!     // Renews the lock while the work runs, and cancels the work if the lock is lost.
+//!     let rows = redlock.run("report", ttl, async |_lease| 42).await?;
+//!     println!("{rows} rows");
+//!
+//!     redlock.close().await; // completes pending cleanup
+//!     Ok(())
+//! }
 //! # }
+//! # fn main() {}
 //! ```
 //!
-//! This crate re-exports all of [`redlock_core`], with its modules `node` and `runtime`, so one dependency is enough.
-//! The front page of that crate is the guide to locking.
+//! [Getting started] starts three servers for this program.
+//!
+//! # Common operations
+//!
+//! | Task | Item |
+//! |---|---|
+//! | Wait for a lock | [`Redlock::lock`], with [`max_wait`](LockRequest::max_wait) |
+//! | Make one attempt | [`Redlock::try_lock`] |
+//! | Work under a lock that is renewed | [`Redlock::run`], [`keep_alive`](LockRequest::keep_alive) |
+//! | Detect a loss | [`Lease::is_held`], [`Lease::lost`] |
+//! | Lock several resources, all or none | `redlock.lock(["a", "b"], ttl)` |
+//! | Run a job once a period | [`TryLockRequest::once_per`] |
+//! | Elect a leader | [`Redlock::lead`] |
+//! | Admit up to K holders | [`Redlock::slots`] |
+//! | Admit many readers or one writer | [`Redlock::rw_lock`] |
+//! | Let the resource reject stale holders | [`LockRequest::fenced`] |
+//! | Find the holder | [`Redlock::inspect`] |
+//! | Check the nodes | [`Redlock::health`] |
+//! | Lock in a synchronous program | the module `blocking`, with the feature of this name |
+//!
+//! [Patterns] has complete examples. [Guarantees] states the conditions of mutual exclusion: all programs list the same
+//! nodes, nodes keep keys, and clocks run evenly. After a pause longer than the TTL, a stale holder may still write.
+//!
+//! This crate re-exports [redlock-core](https://docs.rs/redlock-core), with its modules `node` and `runtime`, so one
+//! dependency is enough.
+//!
+//! [Redlock]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+//! [Getting started]: https://github.com/redlock-rs/redlock/blob/main/docs/getting-started.md
+//! [Patterns]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md
+//! [Guarantees]: https://github.com/redlock-rs/redlock/blob/main/docs/guarantees.md
+//!
+//! # Connecting
 //!
 //! Every node opens its own connection. A node can also use a client of the application, with some drawbacks: see
 //! [`node_with_connection`].
-//!
-//! # Connecting
 //!
 //! A node is configured by a URL, or by a configuration of the client ([`IntoConnector`]):
 //!
@@ -37,9 +80,61 @@
 //! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well. A password that
 //! changes while the program runs comes from a callback, [`Options::credentials`].
 //!
-//! A request to a node that is known to be down fails at once and delays no lock. If requests over a connection get no
-//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the connection.
-//! Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
+//! A request to a node that is known to be down fails at once, and no lock waits for it. If requests over a connection
+//! get no reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the
+//! connection. Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
+//!
+//! # Features
+//!
+//! | Feature | Effect |
+//! |---|---|
+//! | `tokio` (default) | [`builder`], on tokio |
+//! | `blocking` | the module `blocking`, for synchronous programs |
+//! | `metrics` | counters and histograms through the `metrics` facade |
+//! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
+//! | `tls-rustls` | `rediss://` over rustls |
+//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
+//!
+//! fred runs only on tokio, so the runtime of [`Options`] must be a tokio one.
+//!
+//! # Servers
+//!
+//! The servers can be Redis from 6.2, or Valkey. Tested versions are Redis 7.0, Valkey 7.2 and 8.0. A connection uses
+//! RESP3 if the server supports it, otherwise RESP2. With RESP2, waiters are not notified when a lock becomes free, so
+//! they poll every 100 to 200 ms. A warning is logged once. Locking itself is the same.
+//!
+//! fred does not report a `FLUSHALL`: waiters then detect the free lock at their next poll.
+//!
+//! # Permissions
+//!
+//! The table lists the commands that a node sends. [Access
+//! control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for `ACL
+//! SETUSER`. A server that permits neither `EVALSHA` nor a newer command that deletes a lock is not used. Its locks could
+//! not be released.
+//!
+//! | Purpose | Commands |
+//! |---|---|
+//! | Locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
+//! | Identity and version of the server; without it a denied attempt takes two commands | `INFO` |
+//! | Releases on Redis 8.4 and Valkey 9.0 and newer; without it a script | `DELEX`, `DELIFEQ` |
+//! | Fenced locks | `TIME`, in scripts; access to the keys of the counters, `redlock:fence:*` |
+//! | Readers and writers, in scripts | `TIME`, `TYPE`, `ZADD`, `ZSCORE`, `ZREM`, `ZREMRANGEBYSCORE`, `ZREVRANGE`, `PEXPIREAT` |
+//! | Short requests; without it scripts are sent in full | `SCRIPT LOAD` |
+//! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
+//! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |
+//!
+//! # Fencing
+//!
+//! [Fenced](LockRequest::fenced) locks keep a counter beside each resource, a key such as `redlock:fence:{invoice:42}`.
+//! It is kept for a day. [`Options::fence_prefix`] and [`Options::fence_retention`] change the name and the time. See
+//! [Fencing tokens](https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md).
+//!
+//! # Time limits
+//!
+//! | Operation | Default limit | Reason |
+//! |---|---|---|
+//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
+//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit: the core drops a late request and cleans it up |
 //!
 //! # TLS
 //!
@@ -70,58 +165,6 @@
 //! Such a request can leave a key until its TTL expires.
 //!
 //! Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
-//!
-//! # Time limits
-//!
-//! | Operation | Default limit | Reason |
-//! |---|---|---|
-//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
-//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit: the core drops a late request and cleans it up |
-//!
-//! # Fencing
-//!
-//! [Fenced](LockRequest::fenced) locks keep a counter beside each resource, a key such as `redlock:fence:{invoice:42}`.
-//! It is kept for a day. [`Options::fence_prefix`] and [`Options::fence_retention`] change the name and the time. See
-//! [Fencing tokens](https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md).
-//!
-//! # Permissions
-//!
-//! The table lists the commands that a node sends. [Access
-//! control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for `ACL
-//! SETUSER`. A server that permits neither `EVALSHA` nor a newer command that deletes a lock is not used. Its locks could
-//! not be released.
-//!
-//! | Purpose | Commands |
-//! |---|---|
-//! | Locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
-//! | Identity and version of the server; without it a denied attempt takes two commands | `INFO` |
-//! | Releases on Redis 8.4 and Valkey 9.0 and newer; without it a script | `DELEX`, `DELIFEQ` |
-//! | Fenced locks | `TIME`, in scripts; access to the keys of the counters, `redlock:fence:*` |
-//! | Readers and writers, in scripts | `TIME`, `TYPE`, `ZADD`, `ZSCORE`, `ZREM`, `ZREMRANGEBYSCORE`, `ZREVRANGE`, `PEXPIREAT` |
-//! | Short requests; without it scripts are sent in full | `SCRIPT LOAD` |
-//! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
-//! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |
-//!
-//! # Servers
-//!
-//! The servers can be Redis from 6.2, or Valkey. Tested versions are Redis 7.0, Valkey 7.2 and 8.0. A connection uses
-//! RESP3 if the server supports it, otherwise RESP2. With RESP2, waiters are not notified when a lock becomes free, so
-//! they poll every 100 to 200 ms. A warning is logged once. Locking itself is the same.
-//!
-//! fred does not report a `FLUSHALL`: waiters then detect the free lock at their next poll.
-//!
-//! # Features
-//!
-//! | Feature | Effect |
-//! |---|---|
-//! | `tokio` (default) | [`builder`], on tokio |
-//! | `blocking` | the module `blocking`, for synchronous programs |
-//! | `metrics` | counters and histograms through the `metrics` facade |
-//! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
-//! | `tls-rustls` | `rediss://` over rustls |
-//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
-//!
-//! fred runs only on tokio, so the runtime of [`Options`] must be a tokio one.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

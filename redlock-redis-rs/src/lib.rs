@@ -1,26 +1,69 @@
-//! Redlock over independent Redis or Valkey servers, through the [redis](https://docs.rs/redis) client.
+//! A distributed lock over independent Redis or Valkey servers, through the [redis](https://docs.rs/redis) client.
+//!
+//! A client holds a lock once a majority of the servers has granted it ([Redlock]). Thus locking survives the failure
+//! of any minority of the servers. A lock expires after its TTL, even if its holder crashes.
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")]
-//! # async fn example() -> Result<(), redlock_redis_rs::Error> {
+//! # mod example {
 //! use std::time::Duration;
 //!
-//! let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
-//! let redlock = redlock_redis_rs::builder(servers)?.build()?;
-//! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
-//! // ... work that no other client does at the same time ...
-//! guard.release().await?;
-//! # Ok(())
+//! #[tokio::main]
+//! async fn main() -> Result<(), redlock_redis_rs::Error> {
+//!     let nodes = ["redis://127.0.0.1:7001", "redis://127.0.0.1:7002", "redis://127.0.0.1:7003"];
+//!     let redlock = redlock_redis_rs::builder(nodes)?.build()?;
+//!     let ttl = Duration::from_secs(10);
+//!
+//!     let guard = redlock.lock("invoice:42", ttl).await?;
+//!     println!("locked for {:.1?}", guard.remaining());
+//!     guard.release().await?;
+//!
+//!     // Renews the lock while the work runs, and cancels the work if the lock is lost.
+//!     let rows = redlock.run("report", ttl, async |_lease| 42).await?;
+//!     println!("{rows} rows");
+//!
+//!     redlock.close().await; // completes pending cleanup
+//!     Ok(())
+//! }
 //! # }
+//! # fn main() {}
 //! ```
 //!
-//! This crate re-exports all of [`redlock_core`], with its modules `node` and `runtime`, so one dependency is enough.
-//! The front page of that crate is the guide to locking.
+//! [Getting started] starts three servers for this program.
+//!
+//! # Common operations
+//!
+//! | Task | Item |
+//! |---|---|
+//! | Wait for a lock | [`Redlock::lock`], with [`max_wait`](LockRequest::max_wait) |
+//! | Make one attempt | [`Redlock::try_lock`] |
+//! | Work under a lock that is renewed | [`Redlock::run`], [`keep_alive`](LockRequest::keep_alive) |
+//! | Detect a loss | [`Lease::is_held`], [`Lease::lost`] |
+//! | Lock several resources, all or none | `redlock.lock(["a", "b"], ttl)` |
+//! | Run a job once a period | [`TryLockRequest::once_per`] |
+//! | Elect a leader | [`Redlock::lead`] |
+//! | Admit up to K holders | [`Redlock::slots`] |
+//! | Admit many readers or one writer | [`Redlock::rw_lock`] |
+//! | Let the resource reject stale holders | [`LockRequest::fenced`] |
+//! | Find the holder | [`Redlock::inspect`] |
+//! | Check the nodes | [`Redlock::health`] |
+//! | Lock in a synchronous program | the module `blocking`, with the feature of this name |
+//!
+//! [Patterns] has complete examples. [Guarantees] states the conditions of mutual exclusion: all programs list the same
+//! nodes, nodes keep keys, and clocks run evenly. After a pause longer than the TTL, a stale holder may still write.
+//!
+//! This crate re-exports [redlock-core](https://docs.rs/redlock-core), with its modules `node` and `runtime`, so one
+//! dependency is enough.
+//!
+//! [Redlock]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+//! [Getting started]: https://github.com/redlock-rs/redlock/blob/main/docs/getting-started.md
+//! [Patterns]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md
+//! [Guarantees]: https://github.com/redlock-rs/redlock/blob/main/docs/guarantees.md
+//!
+//! # Connecting
 //!
 //! Every node opens its own connection. A node can also use a connection of the application, with some drawbacks: see
 //! [`node_with_connection`].
-//!
-//! # Connecting
 //!
 //! A node is configured by a URL, or by a configuration of the client ([`IntoConnector`]):
 //!
@@ -37,48 +80,33 @@
 //! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well. A password that
 //! changes while the program runs comes from a callback, [`Options::credentials`].
 //!
-//! A request to a node that is known to be down fails at once and delays no lock. If requests over a connection get no
-//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the connection.
-//! Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
+//! A request to a node that is known to be down fails at once, and no lock waits for it. If requests over a connection
+//! get no reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the
+//! connection. Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
 //!
-//! # TLS
+//! # Features
 //!
-//! A `rediss://` URL checks the server's certificate against the root certificates of the system. The feature
-//! `tls-rustls` uses rustls, the feature `tls-native-tls` the TLS library of the platform. Without either, parsing the
-//! URL fails. rustls uses the cryptography provider of the process, and ring if there is none.
+//! | Feature | Effect |
+//! |---|---|
+//! | `tokio` (default) | `builder`, on tokio |
+//! | `smol` | `Options::smol`, for `builder_with` |
+//! | `blocking` | the module `blocking`, for synchronous programs |
+//! | `metrics` | counters and histograms through the `metrics` facade |
+//! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
+//! | `tls-rustls` | `rediss://` over rustls |
+//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
 //!
-//! To use a private CA or a client certificate, set [`Options::root_certificates`] and [`Options::client_identity`]
-//! (`examples/tls.rs`). On Linux, the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other root
-//! certificates of the system. A `Client` or `ConnectionInfo` that contains certificates, or that disables the check of
-//! the server's certificate, is rejected.
+//! Nodes require one of the two runtimes: without `tokio` and `smol`, this crate only re-exports `redlock-core`.
 //!
-//! # Hostile servers
+//! # Servers
 //!
-//! A node closes its connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of nesting.
-//! It then connects again as after any loss. A server may send without end, even before the login or on an idle
-//! connection. It then takes about 20 MB of memory at most, and only its own node fails. Two things follow:
+//! The servers can be Redis from 6.2, or Valkey. Tested versions are Redis 7.0, Valkey 7.2 and 8.0. A connection uses
+//! RESP3 if the server supports it, otherwise RESP2. RESP2 has two drawbacks:
 //!
-//! - Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
-//! - A connection of the application ([`node_with_connection`]) has only the limits of the client.
+//! - Waiters are not notified when a lock becomes free, so they poll every 100 to 200 ms. A warning is logged once.
+//! - The loss of an idle connection is detected with the next request.
 //!
-//! # Untrusted names and leases
-//!
-//! A lock can have at most 1,000 names. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`]
-//! passes through a party that you do not trust, authenticate it (a MAC). A forged lease deletes any key whose value
-//! its author knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
-//!
-//! # Time limits
-//!
-//! | Operation | Default limit | Reason |
-//! |---|---|---|
-//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
-//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit: the core drops a late request and cleans it up |
-//!
-//! # Fencing
-//!
-//! [Fenced](LockRequest::fenced) locks keep a counter beside each resource, a key such as `redlock:fence:{invoice:42}`.
-//! It is kept for a day. [`Options::fence_prefix`] and [`Options::fence_retention`] change the name and the time. See
-//! [Fencing tokens](https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md).
+//! Locking itself is the same.
 //!
 //! # Permissions
 //!
@@ -98,29 +126,44 @@
 //! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
 //! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |
 //!
-//! # Servers
+//! # Fencing
 //!
-//! The servers can be Redis from 6.2, or Valkey. Tested versions are Redis 7.0, Valkey 7.2 and 8.0. A connection uses
-//! RESP3 if the server supports it, otherwise RESP2. RESP2 has two drawbacks:
+//! [Fenced](LockRequest::fenced) locks keep a counter beside each resource, a key such as `redlock:fence:{invoice:42}`.
+//! It is kept for a day. [`Options::fence_prefix`] and [`Options::fence_retention`] change the name and the time. See
+//! [Fencing tokens](https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md).
 //!
-//! - Waiters are not notified when a lock becomes free, so they poll every 100 to 200 ms. A warning is logged once.
-//! - The loss of an idle connection is detected with the next request.
+//! # Time limits
 //!
-//! Locking itself is the same.
+//! | Operation | Default limit | Reason |
+//! |---|---|---|
+//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
+//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit: the core drops a late request and cleans it up |
 //!
-//! # Features
+//! # TLS
 //!
-//! | Feature | Effect |
-//! |---|---|
-//! | `tokio` (default) | `builder`, on tokio |
-//! | `smol` | `Options::smol`, for `builder_with` |
-//! | `blocking` | the module `blocking`, for synchronous programs |
-//! | `metrics` | counters and histograms through the `metrics` facade |
-//! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
-//! | `tls-rustls` | `rediss://` over rustls |
-//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
+//! A `rediss://` URL checks the server's certificate against the root certificates of the system. The feature
+//! `tls-rustls` uses rustls, the feature `tls-native-tls` the TLS library of the platform. Without either, parsing the
+//! URL fails. rustls uses the cryptography provider of the process, and ring if there is none.
 //!
-//! Nodes require one of the two runtimes: without `tokio` and `smol` this crate only re-exports [`redlock_core`].
+//! To use a private CA or a client certificate, set [`Options::root_certificates`] and [`Options::client_identity`]
+//! (`examples/tls.rs`). On Linux, the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other root
+//! certificates of the system. A `Client` or `ConnectionInfo` that contains certificates, or that disables the check of
+//! the server's certificate, is rejected.
+//!
+//! # Untrusted names and leases
+//!
+//! A lock can have at most 1,000 names. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`]
+//! passes through a party that you do not trust, authenticate it (a MAC). A forged lease deletes any key whose value
+//! its author knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
+//!
+//! # Hostile servers
+//!
+//! A node closes its connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of nesting.
+//! It then connects again as after any loss. A server may send without end, even before the login or on an idle
+//! connection. It then takes about 20 MB of memory at most, and only its own node fails. Two things follow:
+//!
+//! - Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
+//! - A connection of the application ([`node_with_connection`]) has only the limits of the client.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -166,7 +166,8 @@
 //!
 //! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::runtime::Runtime), as
 //! everything in `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes.
-//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
+//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock. It
+//! requires the feature `test-util` of tokio, for example in the dev-dependencies.
 //!
 //! # Service tests
 //!
@@ -184,7 +185,7 @@
 //! # Fencing tokens
 //!
 //! A lock with a [fencing token](redlock_core::LockRequest::fenced) guarantees order rather than time. Tokens grow with
-//! every grant, and a resource that checks them rejects stale holders. [`MemoryNode`] issues them. A test can read its
+//! every grant. A resource that has seen a newer token rejects a stale holder. [`MemoryNode`] issues them. A test can read its
 //! [`fencing_counter`](MemoryNode::fencing_counter), [set or delete](MemoryNode::set_counter) it, and make the tokens
 //! [predictable](MemoryNode::count_from_one).
 //!

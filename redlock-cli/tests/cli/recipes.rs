@@ -86,7 +86,7 @@ fn a_script_runs_only_while_hold_has_the_lock() {
 #[test]
 fn a_handle_is_readable_only_by_its_owner_and_without_one_the_script_ends() {
     let cluster = Cluster::new();
-    write_script(&cluster, "redlock lock deploy");
+    write_script(&cluster, "redlock lock --ttl 10m -n deploy");
     let run = || output(&mut shell(&cluster, "sh ./script"));
     let found = run();
     assert!(found.status.success() && text(&found.stdout).contains("valid_ms"), "{found:?}");

@@ -19,8 +19,9 @@ use crate::types::report::ReleaseOutcome;
 ///
 /// # Drop behavior
 ///
-/// Drop waits until a quorum of nodes has confirmed the release, for at most the node timeout. Thus a program may end
-/// after it. Inside an async runtime it does not wait: the release runs in the background. It never panics.
+/// Drop waits until a quorum of nodes has confirmed the release, for at most the node timeout. If the program then ends
+/// without [`close`](super::Redlock::close), keys may remain on a minority of the nodes until their TTL expires. Inside
+/// an async runtime, drop does not wait: the release runs in the background. It never panics.
 #[derive(Debug)]
 #[must_use = "the lock is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
 pub struct Guard {

@@ -29,7 +29,10 @@ use crate::types::report::ReleaseOutcome;
 /// panic. If the runtime has shut down, nothing is sent, and the keys are left to their TTL.
 ///
 /// Call [`release`](Guard::release) to get the outcome. Call [`close`](crate::Redlock::close) to wait for releases that
-/// drops have started.
+/// drops have started. If the process ends right after the drop, the keys nearly always remain until their TTL expires:
+/// see [Short programs].
+///
+/// [Short programs]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md#short-programs
 #[derive(Debug)]
 #[must_use = "the lock is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
 pub struct Guard {
@@ -42,8 +45,9 @@ pub struct Guard {
 impl Guard {
     /// Releases the lock on all nodes.
     ///
-    /// Returns once a quorum has confirmed; the remaining requests continue in the background. If the lock expired or
-    /// was lost before, that is an outcome, not an error.
+    /// Returns once a quorum has confirmed; the remaining requests continue in the background. If the process ends
+    /// earlier, keys may remain on a minority of the nodes until their TTL expires. [`close`](crate::Redlock::close)
+    /// waits for these requests. If the lock expired or was lost before, that is an outcome, not an error.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
