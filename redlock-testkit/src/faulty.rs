@@ -468,7 +468,7 @@ impl<N: LockNode> Faulty<N> {
     async fn watch_with(&self, request: Request) -> Result<Watch, NodeError> {
         let watch: Watch = self.call(request).await?;
         let crash = self.0.crashed.listen();
-        Ok(Watch::new(watch.availability, first(watch.changed, crash)))
+        Ok(Watch::new(watch.availability, first(watch.changed, crash)).held_by(watch.holder))
     }
 
     /// Only the rejection of a fault panics, and that precedes the change. A poisoned state is therefore intact.

@@ -571,8 +571,10 @@ impl LockNode for MemoryNode {
 
     /// Notifies of every change, and never of an expiry.
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        let (availability, changed) = self.store().watch(resource, self.now());
-        Ok(Watch::new(availability, changed))
+        let mut store = self.store();
+        let (availability, changed) = store.watch(resource, self.now());
+        let entry = store.inspect(resource, self.now())?;
+        Ok(Watch::new(availability, changed).held_by(entry.map(|entry| entry.token)))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -13,7 +13,8 @@
 //! A watch is `CLIENT CACHING YES` directly followed by `PTTL`, in one write. The server tracks the keys of the one
 //! command that follows `CACHING`, if that command only reads and does not fail. Any command in between would take its
 //! place. A single `PTTL` reports whether the key exists and its remaining time, at one moment, for a key of any type.
-//! A script could report no more, and a script that the server has lost would use up the `CACHING`.
+//! A script that the server has lost would use up the `CACHING`. `GET` follows for the holder, which is a hint: it fails
+//! for a key of readers.
 
 use redlock_core::Resource;
 use redlock_core::node::{LockEntry, NodeError, Watch};
@@ -72,9 +73,11 @@ pub(crate) async fn watch<C: Connection>(
     resource: &Resource,
 ) -> Result<Watch, NodeError> {
     let key = key(&options.keys.prefix, resource);
-    let pair = [CACHING, Command::Other { name: "PTTL", args: &[&key] }];
-    let (changed, replies) = begin_watch(connection, hub, &key, pair).await?;
-    Ok(Watch::new(reply::availability(&replies)?, changed))
+    let args: &[&[u8]] = &[&key];
+    let reads = ["PTTL", "GET"].map(|name| Command::Other { name, args });
+    let (changed, replies) = begin_watch(connection, hub, &key, [CACHING, reads[0], reads[1]]).await?;
+    let (pair, holder) = replies.split_at(2.min(replies.len()));
+    Ok(Watch::new(reply::availability(pair)?, changed).held_by(reply::token(holder)))
 }
 
 /// Same as [`watch`], except that readers count as free. The time is read after the type, so it is only a hint.

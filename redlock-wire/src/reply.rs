@@ -175,6 +175,14 @@ pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError>
     }
 }
 
+/// Returns the token in the reply to `GET`. A key of readers, or any other value that is not a lock, names no token.
+pub(crate) fn token(replies: &[Reply]) -> Option<Token> {
+    match replies {
+        [Reply::Bytes(token)] => Some(Token::from_bytes(token)),
+        _ => None,
+    }
+}
+
 /// Interprets the replies to `CLIENT CACHING YES`, `TYPE` and `PTTL`. If a command failed, nothing is tracked.
 pub(crate) fn shared_availability(replies: &[Reply]) -> Result<Availability, NodeError> {
     match replies {

@@ -108,7 +108,7 @@ impl SplitVotes {
     /// Returns the delay before the next repetition; `None` after the last one.
     pub(crate) fn next(&mut self, random: u64) -> Option<Duration> {
         self.repeated += 1;
-        (self.repeated <= REPETITIONS).then(|| collision_delay(self.repeated, MIN_DELAY, random))
+        (self.repeated <= REPETITIONS).then(|| equal_jitter(MIN_DELAY * (1 << self.repeated.min(8)), random))
     }
 }
 
@@ -120,7 +120,7 @@ impl SplitVotes {
 pub(crate) fn collision_delay(failed: u32, since_last: Duration, random: u64) -> Duration {
     let spread = match failed {
         0 => Duration::ZERO,
-        _ => equal_jitter(MIN_DELAY * (1 << failed.min(8)), random),
+        _ => equal_jitter(MIN_DELAY * (1 << failed.min(6)), random),
     };
     spread.max(MIN_DELAY.saturating_sub(since_last))
 }
@@ -197,10 +197,10 @@ mod tests {
     fn collision_delays_grow_with_failed_attempts() {
         let long_ago = Duration::from_secs(1);
         assert_eq!(Duration::ZERO, collision_delay(0, long_ago, u64::MAX), "there is no collision yet");
-        let least = [1, 2, 3, 8, 9, 100].map(|failed| collision_delay(failed, long_ago, 0).as_millis());
-        assert_eq!([1, 2, 4, 128, 128, 128], least);
-        let most = [1, 2, 8, 100].map(|failed| collision_delay(failed, long_ago, u64::MAX).as_micros());
-        assert_eq!([1_999, 3_999, 255_999, 255_999], most);
+        let least = [1, 2, 3, 6, 7, 100].map(|failed| collision_delay(failed, long_ago, 0).as_millis());
+        assert_eq!([1, 2, 4, 32, 32, 32], least);
+        let most = [1, 2, 6, 100].map(|failed| collision_delay(failed, long_ago, u64::MAX).as_micros());
+        assert_eq!([1_999, 3_999, 63_999, 63_999], most);
     }
 
     #[test]

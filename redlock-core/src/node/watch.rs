@@ -5,12 +5,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::runtime::BoxFuture;
+use crate::types::token::Token;
 
 /// A watch of one resource on one node. See [`LockNode::watch`](super::LockNode::watch).
 #[non_exhaustive]
 pub struct Watch {
     /// The availability at a moment from which on no change is missed.
     pub availability: Availability,
+    /// The token that held the resource at that moment; `None` if it was free, or if the backend does not read it.
+    ///
+    /// A waiter recognizes by it that the lock has passed to another client, even if both had it for milliseconds only.
+    pub holder: Option<Token>,
     /// Completes once the resource may be free, or no more notifications follow.
     ///
     /// The latter is the case after a connection was lost. The notification is a hint. It may come without a cause, and
@@ -48,12 +53,30 @@ impl Watch {
     /// block_on(watch.changed);
     /// ```
     pub fn new(availability: Availability, changed: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { availability, changed: Box::pin(changed) }
+        Self { availability, holder: None, changed: Box::pin(changed) }
+    }
+
+    /// Adds the token that holds the resource.
+    ///
+    /// ```
+    /// # use redlock_core::node::{Availability, Token, Watch};
+    /// let watch = Watch::new(Availability::Taken(None), std::future::pending());
+    /// let watch = watch.held_by(Some(Token::from_bytes("1d0ca7e5")));
+    /// assert_eq!(Some(Token::from_bytes("1d0ca7e5")), watch.holder);
+    /// ```
+    #[must_use]
+    pub fn held_by(mut self, holder: Option<Token>) -> Self {
+        self.holder = holder;
+        self
     }
 }
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("availability", &self.availability).finish_non_exhaustive()
+        let Self { availability, holder, changed: _ } = self;
+        f.debug_struct("Watch")
+            .field("availability", availability)
+            .field("holder", holder)
+            .finish_non_exhaustive()
     }
 }

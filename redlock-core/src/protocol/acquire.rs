@@ -194,7 +194,7 @@ fn reason(round: &AcquireRound<'_>, in_time: bool, inner: &Inner) -> Option<Reas
         Decision::Won if !in_time => Some(Reason::TooSlow),
         Decision::Won | Decision::Pending | Decision::Lost(None) => None,
         Decision::Lost(Some(Cause::Denied | Cause::Superseded)) => {
-            match round.deciding().responses.contention(inner) {
+            match round.deciding().responses.contention(inner, round.is_confirmation()) {
                 Contention::Held if round.is_confirmation() => Some(Reason::ContendedBeforeConfirmation),
                 Contention::Held => Some(Reason::Contended),
                 Contention::Possible => Some(Reason::PossiblyContended),

@@ -192,8 +192,8 @@ impl Responses {
 
     /// Returns whether one client has the resources on a quorum of nodes, according to the denials.
     ///
-    /// Nodes that are one server have one denial.
-    pub(crate) fn contention(&self, inner: &Inner) -> Contention {
+    /// Nodes that are one server have one denial. A denied confirmation names no holder if the key is gone.
+    pub(crate) fn contention(&self, inner: &Inner, is_confirmation: bool) -> Contention {
         let denials = self.responses.iter().enumerate().filter_map(|(index, response)| {
             let is_same = |other: &Response| other.server.is_some() && other.server == response.server;
             let mut earlier = self.responses[..index].iter().filter(|other| is_same(other));
@@ -201,6 +201,7 @@ impl Responses {
         });
         let tally = self.tally(inner);
         let holders = denials.map(|denial| denial.holder.as_ref());
+        let holders = holders.filter(|holder| holder.is_some() || !is_confirmation);
         contention(holders, tally.pending(), tally.missing(), inner.quorum())
     }
 

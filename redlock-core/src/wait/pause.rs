@@ -59,7 +59,7 @@ impl View<'_> {
         if let Self::Queried(watch) = self {
             let Poll::Ready(watch) = watch.as_mut().poll(cx) else { return };
             *self = match watch {
-                Ok(Watch { availability: Availability::Free, changed }) => Self::Free(changed),
+                Ok(Watch { availability: Availability::Free, changed, .. }) => Self::Free(changed),
                 Ok(_) => Self::Changed,
                 Err(_) => Self::Unknown,
             };

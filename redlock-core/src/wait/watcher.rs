@@ -312,7 +312,7 @@ impl<'a> NodeWatch<'a> {
                     match polled {
                         Poll::Ready(Ok(watch)) => {
                             let view = view(watch.availability, now);
-                            self.interval.replied(view);
+                            self.interval.replied(view, watch.holder);
                             (self.watched, self.notified) = (true, false);
                             Phase::Armed(now, view, watch.changed)
                         }

@@ -1,19 +1,22 @@
-//! Measures slots and leadership of several processes, and readers and writers, on five new servers.
+//! Measures slots, leadership and turns of several processes, and readers and writers, on five new servers.
 //!
 //! ```text
 //! cargo run --release -p redlock-redis-rs --example programs -- slots [ROUNDS]
 //! cargo run --release -p redlock-redis-rs --example programs -- lead [MINUTES]
 //! cargo run --release -p redlock-redis-rs --example programs -- readers [ROUNDS]
+//! cargo run --release -p redlock-redis-rs --example programs -- turns [SECONDS] [HOLD in ms]
 //! ```
 //!
 //! The processes record their actions, with timestamps of this machine's clock. The first process starts the others,
 //! causes the faults, and checks the records at the end.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)] // a measurement
+#![allow(clippy::cast_precision_loss)] // counts are far below the precision of an f64
 
 mod lead;
 mod readers;
 mod records;
 mod slots;
+mod turns;
 
 use std::time::Duration;
 
@@ -29,9 +32,19 @@ fn main() {
         ["lead", minutes] => lead::measure(Duration::from_secs_f64(60.0 * minutes.parse::<f64>().unwrap())),
         ["readers"] => run(readers::measure(5)),
         ["readers", rounds] => run(readers::measure(rounds.parse().unwrap())),
+        ["turns"] => turns::measure(60, Duration::from_millis(1)),
+        ["turns", seconds, hold] => {
+            turns::measure(seconds.parse().unwrap(), Duration::from_millis(hold.parse().unwrap()));
+        }
+        ["turns-process", urls, file, numbers @ ..] => {
+            let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
+            run(turns::process(urls, file, &numbers));
+        }
         ["slots-process", urls, file, rounds] => run(slots::process(urls, file, rounds.parse().unwrap())),
         ["lead-process", urls, file] => run(lead::process(urls, file)),
-        _ => panic!("usage: programs slots [ROUNDS] | lead [MINUTES] | readers [ROUNDS]"),
+        _ => panic!(
+            "usage: programs slots [ROUNDS] | lead [MINUTES] | readers [ROUNDS] | turns [SECONDS] [HOLD]"
+        ),
     }
 }
 

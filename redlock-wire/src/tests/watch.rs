@@ -21,7 +21,7 @@ async fn is_notified(watch: Watch) -> bool {
 async fn a_watch_is_armed_by_one_pair_and_completes_with_the_push() {
     let (fake, node) = node();
     let free = watch(&node, "a").await;
-    assert_eq!(["CLIENT", "PTTL"], fake.calls()[..]);
+    assert_eq!(["CLIENT", "PTTL", "GET"], fake.calls()[..]);
     fake.is(|behavior| behavior.pttl = Reply::Int(70));
     let taken = watch(&node, "a").await;
     assert_eq!(Availability::Free, free.availability);

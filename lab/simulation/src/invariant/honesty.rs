@@ -17,7 +17,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{EventKind, History, Place, Reply, Request, TokenNumber};
+use crate::history::{EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 /// The times until which servers have, or had, a key with a token.
 type Keys = BTreeMap<TokenNumber, BTreeMap<usize, Instant>>;
@@ -56,9 +56,11 @@ impl Attempt {
     }
 
     /// Returns whether another client may have held the lock at any time of a single attempt.
-    fn may_be_held(&self, keys: &Keys, rules: &Rules) -> bool {
+    fn may_be_held(&self, keys: &Keys, restored: &BTreeSet<usize>, rules: &Rules) -> bool {
         let Some(start) = self.once else { return true };
-        let silent = |server: &usize| !self.heard.values().any(|heard| heard.contains(server));
+        let silent = |server: &usize| {
+            restored.contains(server) || !self.heard.values().any(|heard| heard.contains(server))
+        };
         let may_have = |of: &BTreeMap<usize, Instant>| {
             let had = |server: &usize| of.get(server).is_some_and(|until| *until >= start);
             (0..rules.servers).filter(|server| had(server) || silent(server)).count() >= rules.quorum()
@@ -67,7 +69,7 @@ impl Attempt {
     }
 }
 
-/// Records the period of a key that a server writes or loses.
+/// Records the expiry of a key that a server writes, and its deletion. A lost key may come back from an older copy.
 fn record_keys(keys: &mut Keys, kind: &EventKind, now: Instant) {
     match *kind {
         EventKind::CarriedOut { request: Request { server, token, .. }, until: Some(until), .. } => {
@@ -78,7 +80,6 @@ fn record_keys(keys: &mut Keys, kind: &EventKind, now: Instant) {
             reply,
             ..
         } if reply.is_grant() => end_key(keys, token, server, now),
-        EventKind::Lost { server, token } => end_key(keys, token, server, now),
         EventKind::Moved { server, token, until } => {
             keys.entry(token).or_default().insert(server, until);
         }
@@ -95,6 +96,8 @@ fn end_key(keys: &mut Keys, token: TokenNumber, server: usize, now: Instant) {
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut attempts: BTreeMap<usize, Attempt> = BTreeMap::new();
     let mut keys = Keys::new();
+    // The servers that got an older copy of their data, with keys that no event names.
+    let mut restored = BTreeSet::new();
     let mut violations = Vec::new();
     // Several readers have keys on different servers, and exclude a writer together.
     let has_readers = history.0.iter().any(|event| matches!(event.kind, EventKind::Reads { .. }));
@@ -147,6 +150,9 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                     attempt.repeated.insert(call);
                 }
             }
+            EventKind::FaultBegins(Place::Server(server), FaultKind::Rollback) => {
+                restored.insert(server);
+            }
             EventKind::FaultEnds(Place::Client(client), _) => {
                 attempts.entry(client).or_default().resumed = Some(entry.at);
             }
@@ -158,7 +164,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                     () if heard < rules.quorum() => {
                         format!("c{client} gets \"contended\" after {heard} replies, fewer than a quorum")
                     }
-                    () if !has_readers && !attempt.may_be_held(&keys, rules) => {
+                    () if !has_readers && !attempt.may_be_held(&keys, &restored, rules) => {
                         format!("c{client} gets \"contended\", and no other client had keys on a quorum")
                     }
                     () => continue,

@@ -226,7 +226,7 @@ impl Shared {
         let subscription =
             Subscription { generation, incarnation, changed: watch.changed, remaining, client };
         self.network.0.world.spawn(Box::pin(Arc::clone(self).notify(subscription)));
-        Watch::new(watch.availability, Arc::clone(self).notified(generation, notified))
+        Watch::new(watch.availability, Arc::clone(self).notified(generation, notified)).held_by(watch.holder)
     }
 
     async fn reply(self: Arc<Self>, message: Message, Carried { outcome, losses, look }: Carried) {

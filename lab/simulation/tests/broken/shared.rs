@@ -181,7 +181,7 @@ impl LockNode for Node {
             ReadersAreTaken => self.memory.watch(resource).await,
             NeverNotifies => {
                 let watch = self.memory.watch_shared(resource).await?;
-                Ok(Watch::new(watch.availability, std::future::pending()))
+                Ok(Watch::new(watch.availability, std::future::pending()).held_by(watch.holder))
             }
             _ => self.memory.watch_shared(resource).await,
         }
