@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::*;
 use redlock_core::node::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
 use redlock_core::{Builder, ErrorKind, LeaseState, Loss};
-use redlock_testkit::{Fault, MemoryNode, Operation};
+use redlock_testkit::{Fault, Faulty, MemoryNode, Operation};
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
@@ -87,6 +87,17 @@ fn a_kept_lock_outlives_the_configured_drift_of_the_clocks() {
         guard.keep_for(1000 * MS).await.unwrap();
         let remaining = redlock.inspect("a").await.unwrap().remaining().unwrap();
         assert!((1030 * MS..=1052 * MS).contains(&remaining), "{remaining:?}");
+    });
+}
+
+#[test]
+fn the_error_of_a_lock_that_is_not_kept_counts_every_node() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[0].inner().clear();
+        world.nodes[1..3].iter().for_each(Faulty::crash);
+        let error = guard.keep_for(1000 * MS).await.unwrap_err();
+        assert!(error.to_string().contains("nodes kept, 3 required: 1 denied, 2 failed"), "{error}");
     });
 }
 
