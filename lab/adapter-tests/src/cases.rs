@@ -6,7 +6,7 @@ use crate::servers::{
     grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
     processes, programs, readers, reconnect, runtimes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, native, node, preflight, tls, watch};
+use crate::{connect, connection, counters, hostile, modes, native, node, preflight, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -74,6 +74,10 @@ macro_rules! __cases {
                 #[ignore = "run by the test above, in a separate process"]
                 survives_endlessly_nested_replies
                 large_replies_are_read
+            }
+            modes {
+                a_sentinel_is_rejected_as_such
+                a_cluster_node_is_rejected_as_such
             }
             native {
                 one_resource_needs_no_script_if_the_server_has_the_commands

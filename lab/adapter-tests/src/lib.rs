@@ -17,6 +17,7 @@ mod counters;
 pub mod decoder;
 pub mod examples;
 mod hostile;
+mod modes;
 mod native;
 mod node;
 mod preflight;

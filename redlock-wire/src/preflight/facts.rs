@@ -43,6 +43,11 @@ impl State {
         self.info.get(field).map(String::as_str)
     }
 
+    /// Returns whether the server is a Sentinel.
+    pub(super) fn is_sentinel(&self) -> bool {
+        ["redis_mode", "server_mode"].iter().any(|field| self.text(field) == Some("sentinel"))
+    }
+
     /// Returns a field of `INFO` as a number.
     pub(super) fn number(&self, field: &str) -> Option<u64> {
         self.text(field)?.parse().ok()

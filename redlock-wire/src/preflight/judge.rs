@@ -154,6 +154,11 @@ fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
 fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity, String, &str, &str)) {
     use Severity::{Error, Note, Warning};
 
+    if state.is_sentinel() {
+        // It has neither locks nor most of the facts.
+        let fix = "list the independent masters";
+        return add(Error, "it is a Sentinel".into(), "clients reject it: a Sentinel stores no locks", fix);
+    }
     if let Some(version) = state.text("redis_version") {
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -193,9 +198,9 @@ fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity
     if state.text("cluster_enabled") == Some("1") {
         add(
             Error,
-            "cluster mode is on".into(),
-            "names of other slots are rejected",
-            "use servers without cluster mode",
+            "it is a cluster node".into(),
+            "clients reject it: a failover would lose the last locks",
+            "list independent servers without cluster mode",
         );
     }
     let policy = state.text("maxmemory_policy").unwrap_or("noeviction");
@@ -240,6 +245,9 @@ fn persistence(
     settings: PreflightSettings,
     add: &mut impl FnMut(Severity, String, &str, &str),
 ) {
+    if state.is_sentinel() {
+        return;
+    }
     let is_durable = state.text("aof_enabled") == Some("1") && state.fsync.as_deref() == Some("always");
     if is_durable || state.info.is_empty() {
         return;
@@ -363,7 +371,8 @@ mod tests {
             (&[("redis_version", "6.2.9")], Note, "version 6.2.9"),
             (&[("role", "slave")], Error, "replica"),
             (&[("connected_slaves", "1")], Warning, "has replicas"),
-            (&[("cluster_enabled", "1")], Error, "cluster"),
+            (&[("cluster_enabled", "1")], Error, "it is a cluster node"),
+            (&[("redis_mode", "sentinel"), ("redis_version", "6.2.9")], Error, "it is a Sentinel"),
             (&[("maxmemory", "1000"), ("maxmemory_policy", "allkeys-lru")], Error, "allkeys-lru"),
         ] {
             let found = judge(&three(changed));
