@@ -310,12 +310,13 @@ async fn ask<C: Connector>(connector: &C, options: &Options, settings: Preflight
     let queries = async {
         let connect_timeout = options.connect_timeout.get();
         let login = within(&*runtime, connect_timeout, options.login()).await?;
-        let secret = Secret::of_login(login.as_ref(), connector);
+        let (secret, hub) = (Secret::of_login(login.as_ref(), connector), Hub::default());
         let connecting = async {
-            let connection = connector.connect(login.as_ref(), &Hub::default()).await;
+            let connection = connector.connect(login.as_ref(), &hub).await;
             connection.map_err(|failure| secret.published(&failure.message))
         };
-        let connection = within(&*runtime, connect_timeout, connecting).await?;
+        let connection = within(&*runtime, connect_timeout, connecting).await;
+        let connection = connection.map_err(|reason| reason + hub.unfinished())?;
         let facts = gather(&connection, &*runtime, &options.keys.prefix, settings, &secret);
         within(&*runtime, settings.observe + LIMIT, facts).await
     };

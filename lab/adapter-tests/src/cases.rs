@@ -361,6 +361,8 @@ macro_rules! __cases {
                 a_certificate_of_an_unknown_authority_is_rejected
                 the_authorities_of_the_system_are_trusted
                 chosen_certificates_are_used
+                a_plain_server_that_waits_for_a_line_is_named_at_the_time_limit
+                a_reply_that_is_not_tls_is_reported_as_such
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
                 connects_to_the_server_in_the_environment
             }
