@@ -126,6 +126,8 @@ macro_rules! __cases {
                 servers_without_faults_have_no_errors
                 an_unreachable_server_is_a_finding
                 rights_are_checked_under_the_prefix_and_for_the_locks_in_use
+                #[cfg(target_os = "linux")]
+                the_speed_of_each_clock_is_found_and_a_right_clock_has_no_finding
             }
             watch {
                 every_change_of_a_key_completes_its_watch

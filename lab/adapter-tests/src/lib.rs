@@ -10,6 +10,8 @@
 
 mod adapter;
 mod cases;
+#[cfg(target_os = "linux")]
+mod clock;
 mod conformance;
 mod connect;
 mod connection;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, NEEDED, READERS, State, USEFUL};
+use super::facts::{Facts, NEEDED, PRECISE, READERS, Speed, State, USEFUL};
 use super::{Finding, PreflightSettings, Severity};
 
 /// The least version whose locks are tested.
@@ -222,20 +222,53 @@ fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity
         );
     }
     rights(state, add);
-    if let Some((speed, uncertain)) = state.speed {
-        if speed.abs() - uncertain > DRIFT {
-            let problem = format!(
-                "its clock runs {:.1} % {}",
-                speed.abs() * 100.0,
-                if speed > 0.0 { "fast" } else { "slow" }
-            );
-            add(
-                Error,
-                problem,
-                "locks may end before their validity",
-                "repair the clock, or raise clock_drift_factor",
-            );
-        }
+    if let Some(speed) = state.speed {
+        clock_speed(speed, add);
+    }
+}
+
+/// Judges the speed of a clock by what is certain about it, given the error of the measurement.
+fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str)) {
+    let Speed { excess, error } = speed;
+    let percent = |direction: &str| {
+        format!("its clock runs {:.1} % {direction} (± {:.1} %)", excess.abs() * 100.0, error * 100.0)
+    };
+    // Two readings show the same time, or an earlier one. That does not depend on the error of the measurement.
+    if excess <= -1.0 {
+        return add(
+            Severity::Error,
+            format!("its clock {}", if excess < -1.0 { "goes back" } else { "stands still" }),
+            "keys live too long: an abandoned lock is freed late, or never",
+            "repair the clock, and restart the server",
+        );
+    }
+    if excess - error > DRIFT {
+        return add(
+            Severity::Error,
+            percent("fast"),
+            "locks may end before their validity",
+            "limit how fast NTP corrects the clock (chrony: maxslewrate 500), or raise clock_drift_factor",
+        );
+    }
+    if excess + error < -DRIFT {
+        return add(
+            Severity::Warning,
+            percent("slow"),
+            "keys live too long: an abandoned lock is freed late",
+            "limit how fast NTP corrects the clock (chrony: maxslewrate 500), or repair the clock",
+        );
+    }
+    if error > PRECISE {
+        add(
+            Severity::Note,
+            format!(
+                "the speed of its clock could not be measured: ± {:.1} %, at most {:.1} % required",
+                error * 100.0,
+                PRECISE * 100.0
+            ),
+            "a clock that makes locks end early is not found",
+            "run the check again with a longer observation, or near the server",
+        );
     }
 }
 
@@ -343,7 +376,7 @@ mod tests {
             denied: Some(Vec::new()),
             latency: Duration::from_millis(1),
             clock: Some((0.0, 0.001)),
-            speed: Some((0.000_1, 0.001)),
+            speed: Some(Speed { excess: 0.000_1, error: 0.001 }),
         };
         Facts { label: label.to_owned(), state: Ok(state) }
     }
@@ -408,8 +441,6 @@ mod tests {
             assert_eq!(1, found.len(), "{found:?}");
             found[0].to_string()
         };
-        assert!(one(change(three(&[]), |state| state.speed = Some((-0.05, 0.01)))).contains("5.0 % slow"));
-        assert!(judge(&change(three(&[]), |state| state.speed = Some((0.05, 0.05)))).is_empty(), "uncertain");
         assert!(one(change(three(&[]), |state| state.clock = Some((-90.0, 0.0)))).contains("differ by 90 s"));
         assert!(
             one(change(three(&[]), |state| state.latency = Duration::from_secs(2)))
@@ -421,6 +452,36 @@ mod tests {
         assert!(one(denied).starts_with("error: a: the user may not run SET NAME:writer; read locks fail;"));
         let denied = change(three(&[]), |state| state.denied = Some(vec!["CLIENT TRACKING"]));
         assert!(one(denied).starts_with("note: a: the user may not run CLIENT TRACKING; waiters poll"));
+    }
+
+    #[test]
+    fn the_speed_of_a_clock_is_judged_by_what_is_certain() {
+        let found = |excess, error| {
+            let facts = change(three(&[]), |state| state.speed = Some(Speed { excess, error }));
+            judge(&facts).first().map(Finding::to_string).unwrap_or_default()
+        };
+        let early = "locks may end before their validity; limit how fast NTP corrects the clock (chrony: \
+                     maxslewrate 500), or raise clock_drift_factor";
+        assert_eq!(format!("error: a: its clock runs 8.3 % fast (± 0.1 %); {early}"), found(0.083, 0.001));
+        assert_eq!(format!("error: a: its clock runs 2.0 % fast (± 0.9 %); {early}"), found(0.02, 0.009));
+        let late = "keys live too long: an abandoned lock is freed late";
+        assert!(
+            found(-0.02, 0.001)
+                .starts_with(&format!("warning: a: its clock runs 2.0 % slow (± 0.1 %); {late};"))
+        );
+        let still = format!("error: a: its clock stands still; {late}, or never;");
+        assert!(found(-1.0, 0.001).starts_with(&still) && found(-1.0, 0.5).starts_with(&still));
+        assert!(found(-1.2, 0.001).starts_with("error: a: its clock goes back; "));
+        for (excess, error) in [(0.0, 0.002), (0.011, 0.002), (-0.011, 0.002), (0.01, 0.0), (-0.01, 0.0)] {
+            assert_eq!("", found(excess, error), "{excess} {error}");
+        }
+        for (excess, error) in [(0.02, 0.011), (-0.02, 0.011), (0.0, 0.003), (0.3, 0.3), (-0.9, 2.0)] {
+            let found = found(excess, error);
+            assert!(
+                found.starts_with("note: a: the speed of its clock could not be measured: ± "),
+                "{found}"
+            );
+        }
     }
 
     #[test]
