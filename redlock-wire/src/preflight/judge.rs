@@ -230,9 +230,10 @@ fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity
 /// Judges the speed of a clock by what is certain about it, given the error of the measurement.
 fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str)) {
     let Speed { excess, error } = speed;
-    let percent = |direction: &str| {
-        format!("its clock runs {:.1} % {direction} (± {:.1} %)", excess.abs() * 100.0, error * 100.0)
-    };
+    // Rounded up, so that no measurement seems to be exact.
+    let within = format!("± {:.2} %", (error * 10_000.0).ceil() / 100.0);
+    let percent =
+        |direction: &str| format!("its clock runs {:.1} % {direction} ({within})", excess.abs() * 100.0);
     // Two readings show the same time, or an earlier one. That does not depend on the error of the measurement.
     if excess <= -1.0 {
         return add(
@@ -262,8 +263,7 @@ fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str))
         add(
             Severity::Note,
             format!(
-                "the speed of its clock could not be measured: ± {:.1} %, at most {:.1} % required",
-                error * 100.0,
+                "the speed of its clock could not be measured: {within}, at most {:.1} % required",
                 PRECISE * 100.0
             ),
             "a clock that makes locks end early is not found",
@@ -462,12 +462,18 @@ mod tests {
         };
         let early = "locks may end before their validity; limit how fast NTP corrects the clock (chrony: \
                      maxslewrate 500), or raise clock_drift_factor";
-        assert_eq!(format!("error: a: its clock runs 8.3 % fast (± 0.1 %); {early}"), found(0.083, 0.001));
-        assert_eq!(format!("error: a: its clock runs 2.0 % fast (± 0.9 %); {early}"), found(0.02, 0.009));
+        assert_eq!(
+            format!("error: a: its clock runs 8.3 % fast (± 0.10 %); {early}"),
+            found(0.083, 0.000_999)
+        );
+        assert_eq!(
+            format!("error: a: its clock runs 2.0 % fast (± 0.90 %); {early}"),
+            found(0.02, 0.008_999)
+        );
         let late = "keys live too long: an abandoned lock is freed late";
         assert!(
-            found(-0.02, 0.001)
-                .starts_with(&format!("warning: a: its clock runs 2.0 % slow (± 0.1 %); {late};"))
+            found(-0.02, 0.000_001)
+                .starts_with(&format!("warning: a: its clock runs 2.0 % slow (± 0.01 %); {late};"))
         );
         let still = format!("error: a: its clock stands still; {late}, or never;");
         assert!(found(-1.0, 0.001).starts_with(&still) && found(-1.0, 0.5).starts_with(&still));
