@@ -180,7 +180,7 @@ impl Servers {
 
     fn options(&self) -> Options {
         // Shorter than the node timeout, so that the error states why there is no connection.
-        let connect_timeout = self.node_timeout - self.node_timeout / 16;
+        let connect_timeout = self.node_timeout.saturating_sub(self.node_timeout / 16);
         let mut options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(connect_timeout);
         if let Some(ca) = &self.certificates.ca {
             options = options.root_certificates(&**ca);

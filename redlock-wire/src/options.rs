@@ -72,7 +72,7 @@ impl ConnectTimeout {
     /// The attempt then ends before the request that waits for it, so the error of this request states the reason.
     pub(crate) fn get(&self) -> Duration {
         let node_timeout = self.node_timeout();
-        self.chosen.max(node_timeout - node_timeout / 16)
+        self.chosen.max(node_timeout.saturating_sub(node_timeout / 16))
     }
 
     /// Returns the node timeout, as far as it is known: at most [`LONGEST_RAISED`].

@@ -276,7 +276,7 @@ mod tests {
     fn the_speed_is_within_the_stated_error() {
         for (first, later) in [(0.0, 0.01), (0.01, 0.0), (0.3, 0.3), (0.0, 0.0)] {
             let speed = reading(0.0, first).speed(&reading(1.0, later)).unwrap();
-            assert!((speed.error - (first + later) / 2.0).abs() < 1e-9, "{speed:?}");
+            assert!((speed.error - f64::midpoint(first, later)).abs() < 1e-9, "{speed:?}");
             // The error counts by the server's clock, too.
             assert!((speed.excess - 0.02).abs() <= 1.02 * speed.error + 1e-9, "{speed:?}");
         }
