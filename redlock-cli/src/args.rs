@@ -406,7 +406,7 @@ pub(crate) struct Doctor {
     /// Also checks the rights for --shared
     #[arg(short = 's', long = "shared")]
     pub(crate) readers: bool,
-    /// The time for which the speed of the clocks is observed
+    /// The time for which the speed of the clocks is observed, or up to ten times as long if replies are slow
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     pub(crate) observe: Duration,
     /// Exits with 1 for warnings, too

@@ -179,7 +179,9 @@ impl Servers {
     }
 
     fn options(&self) -> Options {
-        let mut options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout);
+        // Shorter than the node timeout, so that the error states why there is no connection.
+        let connect_timeout = self.node_timeout.saturating_sub(self.node_timeout / 16);
+        let mut options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(connect_timeout);
         if let Some(ca) = &self.certificates.ca {
             options = options.root_certificates(&**ca);
         }

@@ -45,7 +45,7 @@ fn a_majority_that_lost_its_data_grants_no_second_lock() {
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert!(guard.is_held());
         assert_eq!(
-            "cannot lock \"a\": only 0 of 3 nodes available, 2 required, 1 has not replied yet \
+            "cannot lock \"a\": 2 of 3 nodes quarantined, so no quorum of 2 \
              (fake-0: may have lost locks (server restarted), counts again in 10.1s; \
              fake-1: may have lost locks (server restarted), counts again in 10.1s)",
             error.to_string()

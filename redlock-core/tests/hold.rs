@@ -283,8 +283,8 @@ fn a_release_without_a_quorum_is_an_error_and_is_retried() {
         let error = guard.release().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert_eq!(
-            "cannot confirm the release of \"a\": only 0 of 5 nodes available, 3 required, 2 have not \
-             replied yet (fake-0: connection refused; fake-1: connection refused; fake-2: connection refused)",
+            "cannot confirm the release of \"a\": 3 of 5 nodes failed, so no quorum of 3 \
+             (fake-0: connection refused; fake-1: connection refused; fake-2: connection refused)",
             error.to_string()
         );
         world.sleep(Duration::from_secs(3)).await;

@@ -10,7 +10,7 @@ use common::*;
 use redlock_core::IntoResources as _;
 use redlock_core::node::{Claim, LockNode, NodeError, Token, Ttl, Vote, async_trait};
 use redlock_core::{Builder, ErrorKind, JobOutcome, LeaseState, Loss, Redlock};
-use redlock_testkit::{Fault, MemoryNode, Operation};
+use redlock_testkit::{Fault, Faulty, MemoryNode, Operation};
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
@@ -176,6 +176,17 @@ fn readers_are_no_job_elsewhere() {
         let outcome = job(&world.other_client(), Some(1000 * MS)).await;
         assert!(matches!(outcome, JobOutcome::Undecided(_)), "{outcome:?}");
         drop(guard);
+    });
+}
+
+#[test]
+fn the_error_of_a_lock_that_is_not_kept_counts_every_node() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[0].inner().clear();
+        world.nodes[1..3].iter().for_each(Faulty::crash);
+        let error = guard.keep_for(1000 * MS).await.unwrap_err();
+        assert!(error.to_string().contains("nodes kept, 3 required: 1 denied, 2 failed"), "{error}");
     });
 }
 

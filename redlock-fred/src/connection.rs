@@ -71,7 +71,7 @@ impl Connector {
             config.username = Some(login.user().to_owned());
             config.password = Some(login.password().to_owned());
         }
-        let (config, relay) = Relay::open(config).await?;
+        let (config, relay) = Relay::open(config, hub).await?;
         let connection = ConnectionConfig {
             connection_timeout: Duration::ZERO, // all zeros mean "none": the caller limits the time
             internal_command_timeout: Duration::ZERO,

@@ -6,12 +6,12 @@ use std::future::{Ready, ready};
 use std::io;
 
 use fred::types::config::Config;
-use redlock_wire::SocketHandle;
+use redlock_wire::{Hub, SocketHandle};
 
 pub(crate) struct Relay;
 
 impl Relay {
-    pub(crate) fn open(config: Config) -> Ready<io::Result<(Config, Self)>> {
+    pub(crate) fn open(config: Config, _hub: &Hub) -> Ready<io::Result<(Config, Self)>> {
         ready(Ok((config, Self)))
     }
 

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fred::types::config::{Config, ServerConfig};
 use futures_util::future::{Either, select};
-use redlock_wire::{Scanner, SocketHandle};
+use redlock_wire::{Hub, Scanner, SocketHandle};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, split};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::AbortHandle;
@@ -41,9 +41,9 @@ impl Relay {
     /// Connects to the server of `config`. Returns the configuration for fred's connection.
     ///
     /// With it, fred connects to the relay.
-    pub(crate) async fn open(config: Config) -> io::Result<(Config, Self)> {
+    pub(crate) async fn open(config: Config, hub: &Hub) -> io::Result<(Config, Self)> {
         let socket = SocketHandle::default();
-        let server = Socket::connect(&config, socket.clone()).await?;
+        let server = Socket::connect(&config, socket.clone(), hub).await?;
         let path = name();
         let listener = UnixListener::bind(&path)?;
         let resp3 = Arc::new(AtomicBool::new(false));

@@ -109,8 +109,9 @@ fn code(text: &str) -> Option<&str> {
 
 /// Returns the text of an error.
 ///
-/// fred keeps some errors in their debug form. Of an `io::Error`, this returns the message of the operating system. Of
-/// an error of the platform's TLS library, it returns the reasons, which are at the end of the debug form.
+/// fred keeps some errors in their debug form. Of an `io::Error`, this returns the message of the operating system, or
+/// the text with which it was created. Of an error of the platform's TLS library, it returns the reasons, which are at
+/// the end of the debug form.
 fn text(error: &Error) -> Cow<'_, str> {
     let details = error.details();
     if details.contains("ErrorStack(") {
@@ -119,7 +120,8 @@ fn text(error: &Error) -> Cow<'_, str> {
             return reasons.join(": ").into();
         }
     }
-    quoted(details, "message").next().unwrap_or(details).into()
+    let created = details.starts_with("Custom {").then(|| quoted(details, "error").next()).flatten();
+    created.or_else(|| quoted(details, "message").next()).unwrap_or(details).into()
 }
 
 /// Returns the texts of a field in a debug form.
@@ -168,6 +170,7 @@ mod tests {
         let denied = std::io::Error::from_raw_os_error(13);
         assert!(denied.to_string().starts_with(&message(denied)));
         assert!(message(std::io::ErrorKind::BrokenPipe.into()).contains("BrokenPipe"));
+        assert_eq!("no such thing", message(std::io::Error::other("no such thing")));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use fred::types::config::{Config, ServerConfig};
-use redlock_wire::SocketHandle;
+use redlock_wire::tls::handshake;
+use redlock_wire::{Hub, SocketHandle};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -24,7 +25,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Connects to the server of `config`.
-    pub(crate) async fn connect(config: &Config, handle: SocketHandle) -> io::Result<Self> {
+    pub(crate) async fn connect(config: &Config, handle: SocketHandle, hub: &Hub) -> io::Result<Self> {
         let stream: Box<dyn Stream> = match &config.server {
             ServerConfig::Centralized { server } => {
                 let host = server.host.trim_start_matches('[').trim_end_matches(']');
@@ -33,7 +34,11 @@ impl Socket {
                 // unread requests later.
                 stream.set_nodelay(true)?;
                 stream.set_zero_linger()?;
-                tls::over(config, server, stream).await?
+                if config.uses_tls() {
+                    handshake(hub, tls::over(config, server, stream)).await?
+                } else {
+                    Box::new(stream)
+                }
             }
             ServerConfig::Unix { path } => Box::new(UnixStream::connect(path).await?),
             _ => return Err(io::Error::other("neither TCP nor a Unix socket")),

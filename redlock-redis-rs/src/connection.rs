@@ -71,7 +71,7 @@ impl Connector {
             settings = settings.set_username(login.user()).set_password(login.password());
         }
         let handle = SocketHandle::default();
-        let socket = socket::open(&self.info, self.tls.as_ref(), handle.clone()).await?;
+        let socket = socket::open(&self.info, self.tls.as_ref(), handle.clone(), hub).await?;
         let (client, driver) = MultiplexedConnection::new_with_config(&settings, socket, config).await?;
         Ok(Connection { client, socket: handle, loss, pushes, _driver: net::spawn(driver) })
     }

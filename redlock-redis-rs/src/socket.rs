@@ -13,7 +13,8 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, select_ok};
 use redis::io::tcp::{TcpSettings, socket2::SockRef};
 use redis::{ConnectionAddr, ConnectionInfo};
-use redlock_wire::{Scanner, SocketHandle};
+use redlock_wire::tls::handshake;
+use redlock_wire::{Hub, Scanner, SocketHandle};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
 
@@ -32,17 +33,18 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Connects on the runtime of the caller. All use of the socket goes through `handle`.
 ///
-/// If the address requires TLS, `tls` sets it up.
+/// If the address requires TLS, `tls` sets it up, and `hub` knows about it.
 pub(crate) async fn open(
     info: &ConnectionInfo,
     tls: Option<&Tls>,
     handle: SocketHandle,
+    hub: &Hub,
 ) -> io::Result<Guarded> {
     let socket: Box<dyn Stream> = match info.addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
             let addresses = net::resolve(host, *port).await?;
             let attempts =
-                addresses.into_iter().map(|address| attempt(address, info.tcp_settings(), host, tls));
+                addresses.into_iter().map(|address| attempt(address, info.tcp_settings(), host, tls, hub));
             let attempts: Vec<_> = attempts.collect();
             if attempts.is_empty() {
                 return Err(io::Error::other("the host name has no address"));
@@ -61,11 +63,12 @@ fn attempt<'a>(
     settings: &'a TcpSettings,
     host: &'a str,
     tls: Option<&'a Tls>,
+    hub: &'a Hub,
 ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
     Box::pin(async move {
         let socket = net::tcp(address, settings).await?;
         match tls {
-            Some(tls) => tls.secure(host, socket).await,
+            Some(tls) => handshake(hub, tls.secure(host, socket)).await,
             None => Ok(socket),
         }
     })

@@ -73,6 +73,9 @@ impl Address {
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the URL has none of these forms. The message shows at
     ///   most the scheme and the host, never a password.
     pub fn parse(url: &str) -> Result<Self, Error> {
+        if let Some(not_one) = not_one_server(url) {
+            return Err(invalid(url.trim(), Url::parse(url.trim()).ok().as_ref(), not_one));
+        }
         if let Some(common_mistake) = common_mistake(url) {
             return Err(invalid(url.trim(), None, common_mistake));
         }
@@ -234,6 +237,20 @@ impl Endpoint {
     }
 }
 
+/// Returns the reason if the scheme is that of several servers, such as `redis-sentinel` or `redis+cluster`.
+fn not_one_server(url: &str) -> Option<&'static str> {
+    let (scheme, _) = url.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    if scheme.contains("sentinel") {
+        return Some(
+            "a Sentinel URL; list the URL of each independent master, such as redis://10.0.0.1:6379",
+        );
+    }
+    scheme
+        .contains("cluster")
+        .then_some("a cluster URL; list the URL of each independent server, such as redis://10.0.0.1:6379")
+}
+
 /// Returns the reason for a common mistake, for which the parser has no clear message.
 fn common_mistake(url: &str) -> Option<&'static str> {
     if url.trim() != url {
@@ -261,7 +278,9 @@ fn number(database: &str) -> Result<u32, String> {
 /// Returns an error that shows only the parts of `url` that are not secret.
 fn invalid(url: &str, parsed: Option<&Url>, reason: &str) -> Error {
     let scheme = match url.split_once("://") {
-        Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+') => {
+        Some((scheme, _))
+            if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-".contains(&byte)) =>
+        {
             scheme
         }
         _ => return Error::invalid("invalid address: expected a URL such as redis://10.0.0.1:6379"),
@@ -378,6 +397,27 @@ mod tests {
             assert!(message(list).contains("one URL for each node"), "{list}: {}", message(list));
         }
         assert_eq!(Some("p,w"), parsed("redis://:p,w@a").password());
+    }
+
+    #[test]
+    fn urls_of_sentinels_and_clusters_are_named_as_such() {
+        for (url, shown) in [
+            ("redis-sentinel://me:hunter2@10.0.0.1:26379/mymaster", "redis-sentinel://10.0.0.1"),
+            ("redis+sentinel://:hunter2@10.0.0.1/mymaster/0", "redis+sentinel://10.0.0.1"),
+            ("rediss-sentinel://:hunter2@a:26379,b:26379,c:26379/mymaster", "rediss-sentinel://..."),
+        ] {
+            let expected =
+                format!("invalid address {shown}: a Sentinel URL; list the URL of each independent master");
+            assert!(message(url).starts_with(&expected), "{}", message(url));
+            assert!(!message(url).contains("unter2"), "{}", message(url));
+        }
+        for url in ["redis-cluster://10.0.0.1:7000", "rediss+cluster://10.0.0.1:7000?node=10.0.0.2:7000"] {
+            assert!(
+                message(url).contains("10.0.0.1: a cluster URL; list the URL of each"),
+                "{}",
+                message(url)
+            );
+        }
     }
 
     #[test]

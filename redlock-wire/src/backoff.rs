@@ -5,6 +5,7 @@ use std::time::Duration;
 use redlock_core::runtime::Runtime;
 
 use crate::credentials::UNAVAILABLE;
+use crate::handshake::{CLUSTER_NODE, SENTINEL};
 
 /// The first delay. It does not burden a server that closes every connection at once.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
@@ -13,7 +14,7 @@ pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 /// second.
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
-/// The delay after a rejected login or certificate, or without credentials. The next attempt fails as well until an
+/// The delay after a rejected login or certificate, without credentials, or at a server in the wrong mode. The next attempt fails as well until an
 /// operator corrects it.
 const DENIED: Duration = Duration::from_secs(5);
 
@@ -47,8 +48,12 @@ impl Backoff {
     }
 }
 
-/// Returns whether the message indicates a rejected login or certificate, or that there are no credentials.
+/// Returns whether the message indicates a rejected login or certificate, missing credentials, or a server in the wrong
+/// mode.
 fn is_denied(reason: &str) -> bool {
+    if reason.contains(SENTINEL) || reason.contains(CLUSTER_NODE) {
+        return true;
+    }
     let reason = reason.to_lowercase();
     let words =
         ["wrongpass", "noauth", "noperm", "err auth", "authentication failed", "certificate", UNAVAILABLE];
@@ -67,6 +72,7 @@ pub(crate) fn jittered(delay: Duration, runtime: &dyn Runtime) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handshake::unsuitable_mode;
 
     const REASON: &str = "Connection refused (os error 111)";
 
@@ -96,6 +102,8 @@ mod tests {
             "locks cannot be released: NOPERM this user has no permissions to run the 'evalsha' command",
             "invalid peer certificate: UnknownIssuer",
             "credentials unavailable: no such file",
+            unsuitable_mode("redis_mode:sentinel").unwrap(),
+            unsuitable_mode("redis_mode:cluster").unwrap(),
         ] {
             assert_eq!(DENIED, Backoff::new(LONGEST).after(reason), "{reason}");
             assert_eq!(2 * DENIED, Backoff::new(2 * DENIED).after(reason));

@@ -4,6 +4,10 @@
 //! commands is used anyway. Its identity is then unknown, and it is assumed to lack optional features. Any other error
 //! means that the server is not ready, for example while it loads its data or if the login is wrong.
 //!
+//! A Sentinel and a node of a cluster are rejected: the first stores no keys, and the second is one shard of a cluster,
+//! whose replica replaces it without the latest locks. Both are recognized by the mode in `INFO server`. A cluster node
+//! whose ACL denies `INFO` is not recognized.
+//!
 //! A server that does not permit `EVALSHA` needs a second round trip, which tries the [native](crate::native) commands.
 //! If there is none that deletes a key, the server is not used: it would grant locks that can never be released.
 //!
@@ -81,6 +85,13 @@ pub(crate) async fn handshake<C: Connection>(
 
 fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Result<Server, String> {
     let (release, known) = known.split_last().ok_or("replies are missing")?;
+    let info = match known.first() {
+        Some(Reply::Bytes(info)) => String::from_utf8_lossy(info),
+        _ => "".into(),
+    };
+    if let Some(mode) = unsuitable_mode(&info) {
+        return Err(mode.to_owned());
+    }
     for reply in known {
         match reply {
             Reply::Error(message) if !is_forbidden(message) => return Err(secret.published(message)),
@@ -94,11 +105,7 @@ fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Resul
         _ => Ok(()),
     };
     let pushes = permitted(tracking, secret);
-    let server = match known.first() {
-        Some(Reply::Bytes(info)) => described(&String::from_utf8_lossy(info), pushes),
-        _ => described("", pushes),
-    };
-    Ok(Server { scripts, ..server })
+    Ok(Server { scripts, ..described(&info, pushes) })
 }
 
 /// Checks that the server tracks keys for this connection. The error is the reason why not.
@@ -118,9 +125,31 @@ fn is_forbidden(message: &str) -> bool {
     message.starts_with("NOPERM") || message.starts_with("ERR unknown command")
 }
 
+/// The words of [`unsuitable_mode`] by which a connection attempt is known to fail again.
+pub(crate) const SENTINEL: &str = "is a Sentinel";
+/// See [`SENTINEL`].
+pub(crate) const CLUSTER_NODE: &str = "is a cluster node";
+
+/// Returns why the mode of a server makes it unsuitable for locks, from its reply to `INFO server`.
+pub(crate) fn unsuitable_mode(info: &str) -> Option<&'static str> {
+    // Valkey calls the field `server_mode`, unless it is told to be compatible.
+    match field(info, "redis_mode").or_else(|| field(info, "server_mode"))? {
+        "sentinel" => Some("this server is a Sentinel, which stores no locks; list the independent masters"),
+        "cluster" => Some(
+            "this server is a cluster node, which may fail over without the latest locks; list independent servers",
+        ),
+        _ => None,
+    }
+}
+
+/// Returns a field of a reply to `INFO`.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
 /// Reads the reply to `INFO server`.
 pub(crate) fn described(info: &str, pushes: Result<(), String>) -> Server {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let field = |name: &str| field(info, name);
     let major = field("redis_version").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     Server {
         id: field("run_id").map(ServerId::new),
@@ -172,6 +201,24 @@ mod tests {
             let known = of(&[], &[info("7.0.15"), error(rejection), unloaded]).unwrap();
             assert!(known.set_get && known.id.is_some());
         }
+    }
+
+    #[test]
+    fn sentinels_and_cluster_nodes_are_rejected_for_what_they_are() {
+        let of_mode = |mode: &str| {
+            let info = Reply::Bytes(format!("redis_version:7.0.15\r\n{mode}\r\nrun_id:abc\r\n").into());
+            of(&[], &[info, error("ERR unknown command 'SCRIPT'"), error("ERR unknown command 'EVALSHA'")])
+        };
+        for (mode, word) in [
+            ("redis_mode:sentinel", SENTINEL),
+            ("server_mode:sentinel", SENTINEL),
+            ("redis_mode:cluster", CLUSTER_NODE),
+            ("server_mode:cluster", CLUSTER_NODE),
+        ] {
+            let reason = of_mode(mode).unwrap_err();
+            assert!(reason.contains(word), "{mode}: {reason}");
+        }
+        assert!(of_mode("redis_mode:standalone").is_ok() && of_mode("role:master").is_ok());
     }
 
     #[test]

@@ -47,8 +47,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 /// The upper limit when a node timeout raises the connect timeout.
 const LONGEST_RAISED: Duration = Duration::from_secs(10);
 
-/// The time limit of a connection attempt: the configured one, or the node timeout if that is longer. Clones share the
-/// node timeout.
+/// The time limit of a connection attempt: the configured one, or almost the node timeout if that is longer. Clones share
+/// the node timeout.
 #[derive(Clone)]
 pub(crate) struct ConnectTimeout {
     chosen: Duration,
@@ -67,8 +67,12 @@ impl ConnectTimeout {
         self.raised.fetch_max(u32::try_from(millis).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
+    /// Returns the limit. If it follows the node timeout, it is shorter by a sixteenth.
+    ///
+    /// The attempt then ends before the request that waits for it, so the error of this request states the reason.
     pub(crate) fn get(&self) -> Duration {
-        self.chosen.max(self.node_timeout())
+        let node_timeout = self.node_timeout();
+        self.chosen.max(node_timeout.saturating_sub(node_timeout / 16))
     }
 
     /// Returns the node timeout, as far as it is known: at most [`LONGEST_RAISED`].
@@ -183,8 +187,9 @@ impl Options {
     /// Sets the time limit of one connection attempt. The default is 300 ms.
     ///
     /// The limit covers TCP, TLS, authentication and handshake together; the default suffices around the world. The
-    /// minimum is 1 ms; smaller values count as 1 ms. If the [node timeout](redlock_core::Builder::node_timeout) is
-    /// longer, it applies instead, up to 10 s.
+    /// minimum is 1 ms; smaller values count as 1 ms. If 15/16 of the [node
+    /// timeout](redlock_core::Builder::node_timeout) are longer, they apply instead, up to 9.4 s. A request that waits for
+    /// the first connection can then report why there is none.
     ///
     /// The limit delays no request: a request waits at most the node timeout for the first connection, and not at all
     /// for later ones.
@@ -206,8 +211,8 @@ impl Options {
     ///
     /// The minimum is 10 ms; shorter values count as 10 ms. The delays double from 10 ms up to this one, and each is
     /// random between half of its value and all of it. Raise it if many processes reconnect to a server at once; a
-    /// server that comes back is then used again later. After a rejected login or TLS certificate the delay is 5 s, or
-    /// this one if it is longer.
+    /// server that comes back is then used again later. After a rejected login or TLS certificate, or at a Sentinel or
+    /// cluster node, the delay is 5 s, or this one if it is longer.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {

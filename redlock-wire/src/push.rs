@@ -16,6 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use event_listener::{Event, EventListener};
@@ -38,6 +39,8 @@ pub struct Hub(Arc<Shared>);
 struct Shared {
     keys: Mutex<Keys>,
     gate: Gate,
+    /// `true` during the TLS handshake. It publishes no other data.
+    is_securing: AtomicBool,
 }
 
 #[derive(Default)]
@@ -86,6 +89,20 @@ impl Hub {
     /// Returns the admission of the connection.
     pub(crate) fn gate(&self) -> &Gate {
         &self.0.gate
+    }
+
+    /// Records that a TLS handshake begins or has ended.
+    pub(crate) fn secures(&self, is_securing: bool) {
+        self.0.is_securing.store(is_securing, Ordering::Relaxed);
+    }
+
+    /// Returns why a connection attempt was not completed, as far as it is known.
+    pub(crate) fn unfinished(&self) -> &'static str {
+        if self.0.is_securing.load(Ordering::Relaxed) {
+            ": TLS handshake not completed; does the server speak TLS on this port?"
+        } else {
+            ""
+        }
     }
 
     /// Completes all watches, present and future: no push will arrive any more.

@@ -100,10 +100,11 @@ impl<C: Connector> Supervisor<C> {
 
     /// Makes one connection attempt. The error is the reason of the failure.
     async fn connect(&self) -> Result<Opened<C::Connection>, String> {
+        let hub = Hub::default();
+        let attempt = hub.clone();
         let ready = async {
             let login = self.options.login().await?;
             let secret = Secret::of_login(login.as_ref(), &*self.connector);
-            let hub = Hub::default();
             let connection = self.connector.connect(login.as_ref(), &hub).await;
             let connection = connection.map_err(|failure| secret.published(&failure.message))?;
             let ticket = hub.gate().begin(self.options.runtime.now());
@@ -122,7 +123,9 @@ impl<C: Connector> Supervisor<C> {
         let timeout = self.options.connect_timeout.get();
         match first(ready, elapse(&*self.options.runtime, timeout)).await {
             First::Left(outcome) => outcome,
-            First::Right(()) => Err(format!("connection attempt timed out ({timeout:?})")),
+            First::Right(()) => {
+                Err(format!("connection attempt timed out ({timeout:?}){}", attempt.unfinished()))
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::servers::{
     grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
     processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, native, node, preflight, tls, watch};
+use crate::{connect, connection, counters, hostile, modes, native, node, preflight, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -75,6 +75,10 @@ macro_rules! __cases {
                 survives_endlessly_nested_replies
                 large_replies_are_read
             }
+            modes {
+                a_sentinel_is_rejected_as_such
+                a_cluster_node_is_rejected_as_such
+            }
             native {
                 one_resource_needs_no_script_if_the_server_has_the_commands
                 the_option_selects_scripts
@@ -122,6 +126,8 @@ macro_rules! __cases {
                 servers_without_faults_have_no_errors
                 an_unreachable_server_is_a_finding
                 rights_are_checked_under_the_prefix_and_for_the_locks_in_use
+                #[cfg(target_os = "linux")]
+                the_speed_of_each_clock_is_found_and_a_right_clock_has_no_finding
             }
             watch {
                 every_change_of_a_key_completes_its_watch
@@ -361,6 +367,8 @@ macro_rules! __cases {
                 a_certificate_of_an_unknown_authority_is_rejected
                 the_authorities_of_the_system_are_trusted
                 chosen_certificates_are_used
+                a_plain_server_that_waits_for_a_line_is_named_at_the_time_limit
+                a_reply_that_is_not_tls_is_reported_as_such
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
                 connects_to_the_server_in_the_environment
             }

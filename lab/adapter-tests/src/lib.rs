@@ -10,6 +10,8 @@
 
 mod adapter;
 mod cases;
+#[cfg(target_os = "linux")]
+mod clock;
 mod conformance;
 mod connect;
 mod connection;
@@ -17,6 +19,7 @@ mod counters;
 pub mod decoder;
 pub mod examples;
 mod hostile;
+mod modes;
 mod native;
 mod node;
 mod preflight;

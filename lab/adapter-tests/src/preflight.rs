@@ -1,11 +1,17 @@
 //! Checks of the servers: the facts arrive through the client of the adapter.
 
 use std::time::Duration;
+#[cfg(target_os = "linux")]
+use std::time::Instant;
 
 use redlock_testkit::RedisServer;
 use redlock_wire::{Finding, Options, Preflight, PreflightSettings, Severity};
 
 use crate::Adapter;
+#[cfg(target_os = "linux")]
+use crate::clock::WrongClock;
+#[cfg(target_os = "linux")]
+use crate::wait::PATIENCE;
 
 async fn check<A: Adapter>(servers: &[RedisServer]) -> Preflight {
     check_with::<A>(servers, &Options::tokio(), |settings| settings.fenced(true).readers(true)).await
@@ -74,5 +80,64 @@ pub(crate) async fn rights_are_checked_under_the_prefix_and_for_the_locks_in_use
         let found = check_with::<A>(&servers, &options, |settings| settings.readers(true)).await;
         let problems: Vec<_> = errors(&found).into_iter().map(Finding::problem).collect();
         assert_eq!([problem], *problems, "{found:#?}");
+    }
+}
+
+/// The number of checks. A right clock has no finding in any of them.
+#[cfg(target_os = "linux")]
+const CHECKS: usize = 20;
+
+/// Checks that the text is that of a speed of `percent` and its direction, within the stated error.
+#[cfg(target_os = "linux")]
+fn states_the_speed(problem: &str, percent: f64, direction: &str) -> bool {
+    let parsed = || {
+        let (measured, rest) = problem.strip_prefix("its clock runs ")?.split_once(" % ")?;
+        let error = rest.strip_prefix(direction)?.strip_prefix(" (± ")?.strip_suffix(" %)")?;
+        Some((measured.parse::<f64>().ok()?, error.parse::<f64>().ok()?))
+    };
+    // The first number is rounded to 0.1.
+    parsed().is_some_and(|(measured, error)| (measured - percent).abs() <= 1.1 * error + 0.06)
+}
+
+/// A check that is not precise enough, because the machine is busy, reports that and is repeated.
+#[cfg(target_os = "linux")]
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn the_speed_of_each_clock_is_found_and_a_right_clock_has_no_finding<A: Adapter>() {
+    const EARLY: &str = "locks may end before their validity";
+    const LATE: &str = "keys live too long: an abandoned lock is freed late";
+
+    let servers = [0.0, 0.02, 0.083, -0.02, -1.0].map(WrongClock::start);
+    let urls: Vec<_> = servers.iter().map(|clock| clock.server.url()).collect();
+    let settings = PreflightSettings::new(Duration::from_secs(30)).observe(Duration::from_millis(200));
+    let (mut checks, deadline) = (0, Instant::now() + 10 * PATIENCE);
+    while checks < CHECKS {
+        assert!(Instant::now() < deadline, "{checks} checks were precise enough");
+        let found = A::preflight(urls.clone(), &Options::tokio(), settings).await.unwrap();
+        let about_clocks = |clock: &WrongClock| {
+            let label = label(&clock.server);
+            let is_about = |finding: &&Finding| {
+                finding.nodes().contains(&label) && finding.problem().contains("its clock")
+            };
+            found.findings().iter().filter(is_about).collect::<Vec<_>>()
+        };
+        if found.findings().iter().any(|finding| finding.problem().contains("could not be measured")) {
+            continue;
+        }
+        checks += 1;
+        let [right, fast, faster, slow, still] = servers.each_ref().map(about_clocks);
+        assert!(right.is_empty(), "{right:#?}");
+        for (finding, percent, direction, severity, consequence) in [
+            (&fast, 2.0, "fast", Severity::Error, EARLY),
+            (&faster, 8.3, "fast", Severity::Error, EARLY),
+            (&slow, 2.0, "slow", Severity::Warning, LATE),
+        ] {
+            let [finding] = finding[..] else { panic!("{finding:#?}") };
+            assert!(states_the_speed(finding.problem(), percent, direction), "{finding}");
+            assert_eq!((severity, consequence), (finding.severity(), finding.consequence()), "{finding}");
+        }
+        assert!(fast[0].fix().contains("chrony: maxslewrate"), "{}", fast[0]);
+        let [still] = still[..] else { panic!("{still:#?}") };
+        assert_eq!((Severity::Error, "its clock stands still"), (still.severity(), still.problem()));
+        assert!(still.consequence().starts_with(LATE), "{still}");
     }
 }

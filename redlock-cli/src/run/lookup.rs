@@ -12,7 +12,8 @@ use crate::exit::{Code, Failure};
 /// Checks that a command can be found and may be executed, as `execvp` does it.
 pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
     let name = program.to_string_lossy().into_owned();
-    let not_found = Failure::new(Code::NotFound, format!("command not found: {name}"));
+    let hint = if name.starts_with('-') { "; options go before RESOURCE" } else { "" };
+    let not_found = Failure::new(Code::NotFound, format!("command not found: {name}{hint}"));
     let found = if program.as_encoded_bytes().contains(&b'/') {
         state(Path::new(program))
     } else if program.is_empty() {
@@ -51,6 +52,13 @@ mod tests {
 
     fn code(program: &str) -> Option<Code> {
         check(OsStr::new(program)).err().map(|failure| failure.code)
+    }
+
+    #[test]
+    fn an_option_behind_the_resource_is_no_command() {
+        let message = |program: &str| check(OsStr::new(program)).unwrap_err().message;
+        assert_eq!("command not found: --ttl; options go before RESOURCE", message("--ttl"));
+        assert_eq!("command not found: no-such-command", message("no-such-command"));
     }
 
     #[test]

@@ -26,6 +26,19 @@ pub(super) struct File {
     pub(super) longest_ttl: Option<String>,
 }
 
+/// The fields that are strings.
+const TEXTS: [&str; 9] = [
+    "user",
+    "password",
+    "password_file",
+    "ca_file",
+    "cert_file",
+    "key_file",
+    "key_prefix",
+    "node_timeout",
+    "longest_ttl",
+];
+
 impl File {
     /// Reads the named file, or else the first default file that exists.
     pub(super) fn find(named: Option<&Path>, warnings: &mut Vec<String>) -> Result<Self, Failure> {
@@ -49,7 +62,7 @@ impl File {
         // Only the message is used, because the text of the error repeats the line, which may be a password.
         let file: Self = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            cannot_read(path, &format!("line {line}: {}", harmless(error.message())))
+            cannot_read(path, &format!("line {line}: {}", harmless(error.message(), text)))
         })?;
         if file.has_secret() && is_readable_by_others(path) {
             warnings
@@ -63,13 +76,25 @@ impl File {
     }
 }
 
-/// Returns the message of a parser if it cannot repeat a value.
-fn harmless(message: &str) -> &str {
+/// Returns the message of a parser if it cannot repeat a value, or else a message without any value.
+fn harmless(message: &str, text: &str) -> String {
     if message.starts_with("unknown field") || message.starts_with("missing field") {
-        message
-    } else {
-        "the file is not valid"
+        return message.to_owned();
     }
+    wrong_type(text).unwrap_or_else(|| "the file is not valid".to_owned())
+}
+
+/// Returns which field has a value of the wrong type.
+fn wrong_type(text: &str) -> Option<String> {
+    let table: toml::Table = toml::from_str(text).ok()?;
+    let is_list =
+        |value: &toml::Value| value.as_array().is_some_and(|all| all.iter().all(toml::Value::is_str));
+    if table.get("nodes").is_some_and(|nodes| !is_list(nodes)) {
+        let example = r#"nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]"#;
+        return Some(format!("`nodes` must be a list of strings: {example}"));
+    }
+    let field = TEXTS.iter().find(|field| table.get(**field).is_some_and(|value| !value.is_str()))?;
+    Some(format!("`{field}` must be a string in quotes"))
 }
 
 fn cannot_read(path: &Path, why: &str) -> Failure {
@@ -112,6 +137,22 @@ mod tests {
             error.contains("/x.toml") && error.contains("line 2") && error.contains("unknown field"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_named_by_its_field() {
+        for nodes in ["'redis://:hunter2@a'", "['redis://a', 1]", "[\n  1,\n]", "{ a = 'redis://a' }"] {
+            let error = parse(&format!("user = 'x'\nnodes = {nodes}")).err().unwrap();
+            let expected = "`nodes` must be a list of strings: nodes = [\"redis://10.0.0.1\", ";
+            assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");
+        }
+        let error = parse("user = 'x'\nnodes = 'redis://a'").err().unwrap();
+        assert!(error.starts_with("cannot read /x.toml: line 2: "), "{error}");
+        for field in TEXTS {
+            assert!(parse(&format!("{field} = '1'")).is_ok(), "{field}");
+            let error = parse(&format!("{field} = 1")).err().unwrap();
+            assert!(error.ends_with(&format!("line 1: `{field}` must be a string in quotes")), "{error}");
+        }
     }
 
     #[test]

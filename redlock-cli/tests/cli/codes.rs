@@ -66,6 +66,11 @@ fn commands_that_cannot_be_executed_fail_before_any_request() {
         let found = output(&mut cluster.redlock(["run", "job", program]));
         assert_eq!(Some(code), found.status.code(), "{program}");
     }
+    // The words behind RESOURCE are the command.
+    let found = output(&mut cluster.redlock(["run", "job", "--ttl", "1", "--", "true"]));
+    assert_eq!(Some(127), found.status.code(), "{found:?}");
+    let expected = "command not found: --ttl; options go before RESOURCE";
+    assert!(text(&found.stderr).contains(expected), "{found:?}");
     cluster.resume_all();
     let script = |name: &str, content: &str| {
         fs::write(cluster.path(name), content).unwrap();
@@ -123,6 +128,12 @@ fn a_configuration_error_is_78_and_an_outage_69() {
         found.status.code() == Some(78) && text(&found.stderr).contains("server 2 of 2: invalid address"),
         "{found:?}"
     );
+    let nodes = "redis-sentinel://:hunter2@10.0.0.1:26379/mymaster";
+    let found = output(cluster.redlock(["run", "job", "true"]).env("REDLOCK_NODES", nodes));
+    let expected =
+        "server 1 of 1: invalid address redis-sentinel://10.0.0.1: a Sentinel URL; list the URL of";
+    assert_eq!(Some(78), found.status.code(), "{found:?}");
+    assert!(text(&found.stderr).contains(expected) && !text(&found.stderr).contains("hunter2"), "{found:?}");
     for server in &cluster.servers {
         server.command(&["LPUSH", "list", "x"]);
     }
@@ -151,6 +162,30 @@ fn the_configuration_file_is_found() {
     let mut command = cluster.redlock(["run", "job", "true"]);
     let found = output(command.env_remove("REDLOCK_NODES"));
     assert_eq!(Some(0), found.status.code(), "{found:?}");
+
+    private(&cluster.path("redlock/config.toml"), "key_prefix = 'p:'\nnodes = 'redis://10.0.0.1'\n");
+    let found = output(cluster.redlock(["run", "job", "true"]).env_remove("REDLOCK_NODES"));
+    assert_eq!(Some(78), found.status.code(), "{found:?}");
+    let expected = "line 2: `nodes` must be a list of strings: nodes = [\"redis://10.0.0.1\", ";
+    assert!(text(&found.stderr).contains(expected), "{found:?}");
+}
+
+#[test]
+fn a_server_without_tls_is_the_reported_cause() {
+    let cluster = Cluster::new();
+    let nodes: Vec<_> =
+        cluster.servers.iter().map(|server| format!("rediss://127.0.0.1:{}", server.port())).collect();
+    for options in [&[][..], &["-n"], &["--longest-ttl", "1m"], &["-n", "--longest-ttl", "1m"]] {
+        let words = [&["run"], options, &["job", "true"]].concat();
+        let mut command = cluster.redlock(&words);
+        let found =
+            output(command.env("REDLOCK_NODES", nodes.join(",")).env("REDLOCK_NODE_TIMEOUT", "300ms"));
+        assert_eq!(Some(69), found.status.code(), "{found:?}");
+        assert!(
+            text(&found.stderr).contains("does the server speak TLS on this port?"),
+            "{options:?} {found:?}"
+        );
+    }
 }
 
 #[test]

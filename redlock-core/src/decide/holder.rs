@@ -93,7 +93,7 @@ pub(crate) enum Contention {
 /// did not name it may have denied because of any token. `pending` is the number of voters that may still reply, and
 /// `missing` is the number of those that cannot.
 pub(crate) fn contention<'a>(
-    denials: impl Iterator<Item = Option<&'a Token>> + Clone,
+    denials: &(impl Iterator<Item = Option<&'a Token>> + Clone),
     pending: usize,
     missing: usize,
     quorum: usize,
@@ -340,7 +340,7 @@ mod tests {
                 };
                 let denials: Vec<_> = replies.iter().filter_map(denial).collect();
                 let missing = replies.iter().filter(|reply| **reply == ClaimReply::Nothing).count();
-                contention(denials.iter().copied(), voters - replies.len(), missing, needed)
+                contention(&denials.iter().copied(), voters - replies.len(), missing, needed)
             };
             let count = |wanted: &dyn Fn(ClaimReply) -> bool| replies.iter().filter(|reply| wanted(**reply)).count();
             let denies = |reply, who| reply == ClaimReply::Denied(None) || reply == ClaimReply::Denied(Some(who));
@@ -361,7 +361,7 @@ mod tests {
     fn a_split_is_certain_only_if_no_missing_reply_can_complete_a_quorum() {
         let (one, other) = (Token::from_bytes("1"), Token::from_bytes("2"));
         let denied = |denials: &[Option<&Token>], pending, missing| {
-            contention(denials.iter().copied(), pending, missing, 3)
+            contention(&denials.iter().copied(), pending, missing, 3)
         };
         assert_eq!(Contention::Open, denied(&[Some(&one), Some(&other), Some(&one)], 1, 1));
         assert_eq!(Contention::Held, denied(&[Some(&one), Some(&other), Some(&one), Some(&one)], 0, 1));

@@ -129,7 +129,7 @@ impl Tally {
     }
 
     /// Returns how many voters have not replied and no longer can, or whose votes do not count.
-    pub(crate) fn missing(self) -> usize {
+    pub(crate) fn without_vote(self) -> usize {
         self.failed + self.quarantined
     }
 
@@ -148,6 +148,11 @@ impl Tally {
     /// The text is empty if all have granted.
     pub(crate) fn others(self) -> Others {
         Others(self)
+    }
+
+    /// Returns the voters that neither replied nor still may, of this many nodes, for messages: `3 of 5 nodes failed`.
+    pub(crate) fn missing(self, nodes: usize) -> Missing {
+        Missing { tally: self, nodes }
     }
 
     /// Returns how many voters have replied or still may.
@@ -173,6 +178,38 @@ impl fmt::Display for Others {
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "{separator}{count} {what}")?;
             separator = ", ";
+        }
+        Ok(())
+    }
+}
+
+/// The nodes without a vote in a round, for messages.
+pub(crate) struct Missing {
+    tally: Tally,
+    nodes: usize,
+}
+
+impl Missing {
+    /// Returns each reason with its number of nodes. Nodes that are one server have one vote.
+    fn counts(&self) -> [(usize, &'static str); 3] {
+        let Tally { failed, quarantined, pending, .. } = self.tally;
+        let voters = self.tally.replies() + failed + quarantined + pending;
+        [
+            (failed, "failed"),
+            (quarantined, "quarantined"),
+            (self.nodes.saturating_sub(voters), "listed twice"),
+        ]
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = self.counts().into_iter().filter(|(count, _)| *count > 0);
+        for (position, (count, what)) in counts.enumerate() {
+            match position {
+                0 => write!(f, "{count} of {} nodes {what}", self.nodes)?,
+                _ => write!(f, ", {count} {what}")?,
+            }
         }
         Ok(())
     }
@@ -260,6 +297,24 @@ mod tests {
         }
 
         #[test]
+        fn the_missing_nodes_alone_exclude_a_quorum_if_they_are_the_cause(
+            arrivals in round(), twins in 0_usize..3, cut in 0_usize..10,
+        ) {
+            let nodes = arrivals.len() + twins;
+            let mut voters = vec![VoteState::Pending; arrivals.len()];
+            for (voter, vote) in &arrivals[..cut.min(arrivals.len())] {
+                voters[*voter] = *vote;
+            }
+            let tally = Tally::of(voters);
+            let missing: usize = tally.missing(nodes).counts().iter().map(|(count, _)| count).sum();
+            let decision = tally.decide(RoundKind::Acquire, quorum(nodes));
+            if decision == Decision::Lost(Some(Cause::NoQuorum)) {
+                prop_assert!(nodes - missing < quorum(nodes), "{}", tally.missing(nodes));
+            }
+            prop_assert_eq!(nodes - missing, tally.possible_replies());
+        }
+
+        #[test]
         fn a_pending_decision_depends_on_the_missing_votes(
             kind in kind(), arrivals in round(), cut in 0_usize..10,
         ) {
@@ -297,6 +352,18 @@ mod tests {
         assert_eq!(text, Tally::of(all).others().to_string());
         assert_eq!("1 failed", Tally::of([Granted, Failed]).others().to_string());
         assert_eq!("", Tally::of([Granted]).others().to_string());
+    }
+
+    #[test]
+    fn messages_name_the_nodes_without_a_vote_by_their_reason() {
+        use VoteState::{Denied, Failed, Granted, Pending, Quarantined};
+        let missing =
+            |votes: &[VoteState], nodes| Tally::of(votes.iter().copied()).missing(nodes).to_string();
+        assert_eq!("3 of 5 nodes failed", missing(&[Failed, Failed, Failed, Pending, Pending], 5));
+        assert_eq!("2 of 3 nodes quarantined", missing(&[Quarantined, Quarantined, Granted], 3));
+        assert_eq!("1 of 3 nodes failed, 1 quarantined", missing(&[Quarantined, Failed, Denied], 3));
+        assert_eq!("1 of 3 nodes failed, 1 listed twice", missing(&[Granted, Failed], 3));
+        assert_eq!("1 of 3 nodes listed twice", missing(&[Granted, Pending], 3));
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn result(lease: &LeaseRecord, round: &Round<'_>) -> Option<Result<(), Error>> {
         Decision::Won => return Some(Ok(())),
         Decision::Pending | Decision::Lost(None) => return None,
         Decision::Lost(Some(Cause::NoQuorum)) => {
-            let count = round.responses.too_few_available(inner);
+            let count = round.responses.too_few("kept", inner);
             (ErrorKind::NoQuorum, format!("cannot keep the lock on {resources}: {count}"))
         }
         Decision::Lost(Some(_)) => {

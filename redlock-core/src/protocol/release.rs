@@ -112,7 +112,7 @@ fn result(
 ) -> Option<Result<ReleaseOutcome, Error>> {
     let (inner, tally) = (lease.inner(), responses.tally(lease.inner()));
     if tally.possible_replies() < inner.quorum() {
-        let (resources, count) = (lease.claim().all_resources(), responses.too_few_available(inner));
+        let (resources, count) = (lease.claim().all_resources(), responses.too_few_replies(inner));
         let message = format!("cannot confirm the release of {resources}: {count}");
         return Some(Err(responses.error(ErrorKind::NoQuorum, message, inner)));
     }

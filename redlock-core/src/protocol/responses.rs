@@ -202,7 +202,7 @@ impl Responses {
         let tally = self.tally(inner);
         let holders = denials.map(|denial| denial.holder.as_ref());
         let holders = holders.filter(|holder| holder.is_some() || !is_confirmation);
-        contention(holders, tally.pending(), tally.missing(), inner.quorum())
+        contention(&holders, tally.pending(), tally.without_vote(), inner.quorum())
     }
 
     /// Returns the holder that caused a denial, if a node reported it.
@@ -221,23 +221,18 @@ impl Responses {
         format!("{} of {} nodes", self.tally(inner).denied(), self.responses.len())
     }
 
-    /// Returns why there is no quorum of replies. Example: `only 1 of 3 nodes available, 2 required`.
+    /// Returns why there is no quorum of replies. Example: `2 of 3 nodes failed, so no quorum of 2`.
     ///
-    /// A node counts as available once it has replied. The round ends without the others if they cannot change its
-    /// outcome, so their number follows.
-    pub(crate) fn too_few_available(&self, inner: &Inner) -> String {
-        let (tally, nodes, quorum) = (self.tally(inner), self.responses.len(), inner.quorum());
-        let count = format!("only {} of {nodes} nodes available, {quorum} required", tally.replies());
-        match tally.pending() {
-            0 => count,
-            1 => format!("{count}, 1 has not replied yet"),
-            pending => format!("{count}, {pending} have not replied yet"),
-        }
+    /// The round ends as soon as these nodes exclude a quorum. Nothing is known then about nodes that have not replied,
+    /// so the text does not mention them.
+    pub(crate) fn too_few_replies(&self, inner: &Inner) -> String {
+        let missing = self.tally(inner).missing(self.responses.len());
+        format!("{missing}, so no quorum of {}", inner.quorum())
     }
 
     /// Returns why `what`, such as `lock "a"`, failed for lack of replies.
     pub(crate) fn no_quorum(&self, what: fmt::Arguments<'_>, inner: &Inner) -> String {
-        format!("cannot {what}: {}", self.too_few_available(inner))
+        format!("cannot {what}: {}", self.too_few_replies(inner))
     }
 
     /// Returns why `what`, such as `lock "a"`, failed because of values that are not locks.

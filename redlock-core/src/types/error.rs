@@ -14,7 +14,7 @@ use crate::types::token::{Fingerprint, Token};
 /// nodes have no vote. The error of a [`LockRequest`](crate::LockRequest) also has the time since its first poll:
 ///
 /// ```text
-/// cannot lock "a": only 1 of 3 nodes available, 2 required, after 10.2ms (10.0.0.2:6379: connection refused; ...)
+/// cannot lock "a": 2 of 3 nodes failed, so no quorum of 2, after 10.2ms (10.0.0.2:6379: connection refused; ...)
 /// ```
 ///
 /// `Debug` prints the kind and the same text, so `fn main() -> Result<(), Error>` prints a readable line. There is no

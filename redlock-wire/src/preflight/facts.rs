@@ -12,6 +12,15 @@ use crate::secret::Secret;
 /// The number of pings that are timed.
 const PINGS: usize = 5;
 
+/// The number of readings of a clock at one moment. The one with the fastest reply counts.
+const READINGS: usize = 5;
+
+/// The error of a measured speed, as a share, with which the observation of a clock ends.
+pub(super) const PRECISE: f64 = 0.002;
+
+/// The number of times that a clock is observed if the measurement is less precise.
+pub(super) const OBSERVATIONS: u32 = 10;
+
 /// The known facts about one server.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -33,14 +42,19 @@ pub(super) struct State {
     pub(super) latency: Duration,
     /// The server's clock minus this machine's, in seconds, and the uncertainty of this difference.
     pub(super) clock: Option<(f64, f64)>,
-    /// The rate of the server's clock above that of this machine, as a share, and its uncertainty.
-    pub(super) speed: Option<(f64, f64)>,
+    /// The speed of the server's clock; `None` if it was not observed.
+    pub(super) speed: Option<Speed>,
 }
 
 impl State {
     /// Returns a field of `INFO` as text.
     pub(super) fn text(&self, field: &str) -> Option<&str> {
         self.info.get(field).map(String::as_str)
+    }
+
+    /// Returns whether the server is a Sentinel.
+    pub(super) fn is_sentinel(&self) -> bool {
+        ["redis_mode", "server_mode"].iter().any(|field| self.text(field) == Some("sentinel"))
     }
 
     /// Returns a field of `INFO` as a number.
@@ -112,14 +126,31 @@ pub(super) async fn gather<C: Connection>(
     }
     let readers = if settings.readers { READERS } else { &[] };
     let denied = denied(connection, prefix, [NEEDED, readers, USEFUL].concat(), secret).await;
-    let first = time(connection, runtime, secret).await;
+    let first = reading(connection, runtime, secret).await;
     let mut speed = None;
-    if !settings.observe.is_zero() && first.is_some() {
-        runtime.sleep(settings.observe).await;
-        let second = time(connection, runtime, secret).await;
-        speed = first.zip(second).and_then(|(first, second)| first.speed(&second));
+    if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {
+        speed = observe(first, connection, runtime, settings.observe, secret).await;
     }
     Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), speed })
+}
+
+/// Measures the speed of the server's clock since the first reading, until the result is precise.
+async fn observe<C: Connection>(
+    first: Reading,
+    connection: &C,
+    runtime: &dyn Runtime,
+    interval: Duration,
+    secret: &Secret<'_>,
+) -> Option<Speed> {
+    let mut readings = vec![first];
+    for _ in 0..OBSERVATIONS {
+        runtime.sleep(interval).await;
+        readings.extend(reading(connection, runtime, secret).await);
+        if fastest_replies(&readings).is_some_and(|speed| speed.error <= PRECISE) {
+            break;
+        }
+    }
+    fastest_replies(&readings)
 }
 
 /// Returns the rights that the user lacks; `None` if the server does not report them.
@@ -147,6 +178,15 @@ async fn denied<C: Connection>(
     Some(denied)
 }
 
+/// The speed of the server's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Speed {
+    /// The rate of the server's clock above that of this machine, as a share. It is -1 if the clock stands still.
+    pub(super) excess: f64,
+    /// The largest error of the rate, from the round trips of the readings.
+    pub(super) error: f64,
+}
+
 /// A reading of the server's clock between two readings of this machine's.
 #[derive(Clone, Copy)]
 struct Reading {
@@ -154,7 +194,24 @@ struct Reading {
     local: f64,
     /// The middle of the request, on the clock of the runtime.
     at: f64,
+    /// Half of the round trip. The server read its clock at most this long before or after the middle.
     uncertain: f64,
+}
+
+/// Reads the server's clock several times. Returns the reading with the fastest reply.
+async fn reading<C: Connection>(
+    connection: &C,
+    runtime: &dyn Runtime,
+    secret: &Secret<'_>,
+) -> Option<Reading> {
+    let mut best: Option<Reading> = None;
+    for _ in 0..READINGS {
+        let next = time(connection, runtime, secret).await?;
+        if best.is_none_or(|best| next.uncertain < best.uncertain) {
+            best = Some(next);
+        }
+    }
+    best
 }
 
 async fn time<C: Connection>(connection: &C, runtime: &dyn Runtime, secret: &Secret<'_>) -> Option<Reading> {
@@ -175,11 +232,20 @@ impl Reading {
         (self.server - self.local, self.uncertain)
     }
 
-    fn speed(&self, later: &Self) -> Option<(f64, f64)> {
+    fn speed(&self, later: &Self) -> Option<Speed> {
         let passed = later.at - self.at;
-        let share = (later.server - self.server) / passed - 1.0;
-        (passed > 0.0).then_some((share, (self.uncertain + later.uncertain) / passed))
+        let excess = (later.server - self.server) / passed - 1.0;
+        (passed > 0.0).then_some(Speed { excess, error: (self.uncertain + later.uncertain) / passed })
     }
+}
+
+/// Returns the most precise of the speeds between two readings: that of fast replies far apart.
+fn fastest_replies(readings: &[Reading]) -> Option<Speed> {
+    let pairs = readings
+        .iter()
+        .enumerate()
+        .flat_map(|(position, first)| readings[position + 1..].iter().filter_map(|later| first.speed(later)));
+    pairs.min_by(|one, other| one.error.total_cmp(&other.error))
 }
 
 fn text(reply: &Reply) -> Option<String> {
@@ -193,4 +259,35 @@ fn text(reply: &Reply) -> Option<String> {
 fn fields(info: &str) -> HashMap<String, String> {
     let pairs = info.lines().filter_map(|line| line.split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading after `at` seconds of a clock that is 2 % fast, in a round trip of `trip` seconds.
+    ///
+    /// The server read its clock at the end of the round trip, which is the greatest error.
+    fn reading(at: f64, trip: f64) -> Reading {
+        Reading { server: 1.02 * (at + trip / 2.0), local: 0.0, at, uncertain: trip / 2.0 }
+    }
+
+    #[test]
+    fn the_speed_is_within_the_stated_error() {
+        for (first, later) in [(0.0, 0.01), (0.01, 0.0), (0.3, 0.3), (0.0, 0.0)] {
+            let speed = reading(0.0, first).speed(&reading(1.0, later)).unwrap();
+            assert!((speed.error - f64::midpoint(first, later)).abs() < 1e-9, "{speed:?}");
+            // The error counts by the server's clock, too.
+            assert!((speed.excess - 0.02).abs() <= 1.02 * speed.error + 1e-9, "{speed:?}");
+        }
+        assert_eq!(None, reading(1.0, 0.1).speed(&reading(1.0, 0.1)), "no time has passed");
+    }
+
+    #[test]
+    fn fast_replies_far_apart_count() {
+        let readings = [reading(0.0, 0.01), reading(0.5, 0.001), reading(1.0, 0.4), reading(5.0, 0.02)];
+        let speed = fastest_replies(&readings).unwrap();
+        assert!((speed.error - 0.0105 / 4.5).abs() < 1e-9, "{speed:?}");
+        assert_eq!(None, fastest_replies(&readings[..1]));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, NEEDED, READERS, State, USEFUL};
+use super::facts::{Facts, NEEDED, PRECISE, READERS, Speed, State, USEFUL};
 use super::{Finding, PreflightSettings, Severity};
 
 /// The least version whose locks are tested.
@@ -154,6 +154,11 @@ fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
 fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity, String, &str, &str)) {
     use Severity::{Error, Note, Warning};
 
+    if state.is_sentinel() {
+        // It has neither locks nor most of the facts.
+        let fix = "list the independent masters";
+        return add(Error, "it is a Sentinel".into(), "clients reject it: a Sentinel stores no locks", fix);
+    }
     if let Some(version) = state.text("redis_version") {
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -193,9 +198,9 @@ fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity
     if state.text("cluster_enabled") == Some("1") {
         add(
             Error,
-            "cluster mode is on".into(),
-            "names of other slots are rejected",
-            "use servers without cluster mode",
+            "it is a cluster node".into(),
+            "clients reject it: a failover would lose the last locks",
+            "list independent servers without cluster mode",
         );
     }
     let policy = state.text("maxmemory_policy").unwrap_or("noeviction");
@@ -217,20 +222,53 @@ fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity
         );
     }
     rights(state, add);
-    if let Some((speed, uncertain)) = state.speed {
-        if speed.abs() - uncertain > DRIFT {
-            let problem = format!(
-                "its clock runs {:.1} % {}",
-                speed.abs() * 100.0,
-                if speed > 0.0 { "fast" } else { "slow" }
-            );
-            add(
-                Error,
-                problem,
-                "locks may end before their validity",
-                "repair the clock, or raise clock_drift_factor",
-            );
-        }
+    if let Some(speed) = state.speed {
+        clock_speed(speed, add);
+    }
+}
+
+/// Judges the speed of a clock by what is certain about it, given the error of the measurement.
+fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str)) {
+    let Speed { excess, error } = speed;
+    // Rounded up, so that no measurement seems to be exact.
+    let within = format!("± {:.2} %", (error * 10_000.0).ceil() / 100.0);
+    let percent =
+        |direction: &str| format!("its clock runs {:.1} % {direction} ({within})", excess.abs() * 100.0);
+    // Two readings show the same time, or an earlier one. That does not depend on the error of the measurement.
+    if excess <= -1.0 {
+        return add(
+            Severity::Error,
+            format!("its clock {}", if excess < -1.0 { "goes back" } else { "stands still" }),
+            "keys live too long: an abandoned lock is freed late, or never",
+            "repair the clock, and restart the server",
+        );
+    }
+    if excess - error > DRIFT {
+        return add(
+            Severity::Error,
+            percent("fast"),
+            "locks may end before their validity",
+            "limit how fast NTP corrects the clock (chrony: maxslewrate 500), or raise clock_drift_factor",
+        );
+    }
+    if excess + error < -DRIFT {
+        return add(
+            Severity::Warning,
+            percent("slow"),
+            "keys live too long: an abandoned lock is freed late",
+            "limit how fast NTP corrects the clock (chrony: maxslewrate 500), or repair the clock",
+        );
+    }
+    if error > PRECISE {
+        add(
+            Severity::Note,
+            format!(
+                "the speed of its clock could not be measured: {within}, at most {:.1} % required",
+                PRECISE * 100.0
+            ),
+            "a clock that makes locks end early is not found",
+            "run the check again with a longer observation, or near the server",
+        );
     }
 }
 
@@ -240,6 +278,9 @@ fn persistence(
     settings: PreflightSettings,
     add: &mut impl FnMut(Severity, String, &str, &str),
 ) {
+    if state.is_sentinel() {
+        return;
+    }
     let is_durable = state.text("aof_enabled") == Some("1") && state.fsync.as_deref() == Some("always");
     if is_durable || state.info.is_empty() {
         return;
@@ -335,7 +376,7 @@ mod tests {
             denied: Some(Vec::new()),
             latency: Duration::from_millis(1),
             clock: Some((0.0, 0.001)),
-            speed: Some((0.000_1, 0.001)),
+            speed: Some(Speed { excess: 0.000_1, error: 0.001 }),
         };
         Facts { label: label.to_owned(), state: Ok(state) }
     }
@@ -363,7 +404,8 @@ mod tests {
             (&[("redis_version", "6.2.9")], Note, "version 6.2.9"),
             (&[("role", "slave")], Error, "replica"),
             (&[("connected_slaves", "1")], Warning, "has replicas"),
-            (&[("cluster_enabled", "1")], Error, "cluster"),
+            (&[("cluster_enabled", "1")], Error, "it is a cluster node"),
+            (&[("redis_mode", "sentinel"), ("redis_version", "6.2.9")], Error, "it is a Sentinel"),
             (&[("maxmemory", "1000"), ("maxmemory_policy", "allkeys-lru")], Error, "allkeys-lru"),
         ] {
             let found = judge(&three(changed));
@@ -399,8 +441,6 @@ mod tests {
             assert_eq!(1, found.len(), "{found:?}");
             found[0].to_string()
         };
-        assert!(one(change(three(&[]), |state| state.speed = Some((-0.05, 0.01)))).contains("5.0 % slow"));
-        assert!(judge(&change(three(&[]), |state| state.speed = Some((0.05, 0.05)))).is_empty(), "uncertain");
         assert!(one(change(three(&[]), |state| state.clock = Some((-90.0, 0.0)))).contains("differ by 90 s"));
         assert!(
             one(change(three(&[]), |state| state.latency = Duration::from_secs(2)))
@@ -412,6 +452,42 @@ mod tests {
         assert!(one(denied).starts_with("error: a: the user may not run SET NAME:writer; read locks fail;"));
         let denied = change(three(&[]), |state| state.denied = Some(vec!["CLIENT TRACKING"]));
         assert!(one(denied).starts_with("note: a: the user may not run CLIENT TRACKING; waiters poll"));
+    }
+
+    #[test]
+    fn the_speed_of_a_clock_is_judged_by_what_is_certain() {
+        let found = |excess, error| {
+            let facts = change(three(&[]), |state| state.speed = Some(Speed { excess, error }));
+            judge(&facts).first().map(Finding::to_string).unwrap_or_default()
+        };
+        let early = "locks may end before their validity; limit how fast NTP corrects the clock (chrony: \
+                     maxslewrate 500), or raise clock_drift_factor";
+        assert_eq!(
+            format!("error: a: its clock runs 8.3 % fast (± 0.10 %); {early}"),
+            found(0.083, 0.000_999)
+        );
+        assert_eq!(
+            format!("error: a: its clock runs 2.0 % fast (± 0.90 %); {early}"),
+            found(0.02, 0.008_999)
+        );
+        let late = "keys live too long: an abandoned lock is freed late";
+        assert!(
+            found(-0.02, 0.000_001)
+                .starts_with(&format!("warning: a: its clock runs 2.0 % slow (± 0.01 %); {late};"))
+        );
+        let still = format!("error: a: its clock stands still; {late}, or never;");
+        assert!(found(-1.0, 0.001).starts_with(&still) && found(-1.0, 0.5).starts_with(&still));
+        assert!(found(-1.2, 0.001).starts_with("error: a: its clock goes back; "));
+        for (excess, error) in [(0.0, 0.002), (0.011, 0.002), (-0.011, 0.002), (0.01, 0.0), (-0.01, 0.0)] {
+            assert_eq!("", found(excess, error), "{excess} {error}");
+        }
+        for (excess, error) in [(0.02, 0.011), (-0.02, 0.011), (0.0, 0.003), (0.3, 0.3), (-0.9, 2.0)] {
+            let found = found(excess, error);
+            assert!(
+                found.starts_with("note: a: the speed of its clock could not be measured: ± "),
+                "{found}"
+            );
+        }
     }
 
     #[test]

@@ -37,12 +37,13 @@ fn is_about(millis: u64, duration: Duration) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_attempt_can_take_as_long_as_a_request() {
+async fn a_connection_attempt_can_take_almost_as_long_as_a_request() {
     for (node_timeout, chosen, expected) in [
         (100, 300, 300),
-        (1000, 300, 1000),
+        (1000, 300, 937),
+        (300, 300, 300),
         (1000, 2000, 2000),
-        (u64::MAX, 300, 10_000), // capped
+        (u64::MAX, 300, 9375), // capped
         (u64::MAX, 20_000, 20_000),
     ] {
         let options = options().connect_timeout(Duration::from_millis(chosen));

@@ -72,7 +72,8 @@ impl Attempt {
 /// Records the expiry of a key that a server writes, and its deletion. A lost key may come back from an older copy.
 fn record_keys(keys: &mut Keys, kind: &EventKind, now: Instant) {
     match *kind {
-        EventKind::CarriedOut { request: Request { server, token, .. }, until: Some(until), .. } => {
+        EventKind::CarriedOut { request: Request { server, token, .. }, until: Some(until), .. }
+        | EventKind::Moved { server, token, until } => {
             keys.entry(token).or_default().insert(server, until);
         }
         EventKind::CarriedOut {
@@ -80,9 +81,6 @@ fn record_keys(keys: &mut Keys, kind: &EventKind, now: Instant) {
             reply,
             ..
         } if reply.is_grant() => end_key(keys, token, server, now),
-        EventKind::Moved { server, token, until } => {
-            keys.entry(token).or_default().insert(server, until);
-        }
         _ => {}
     }
 }

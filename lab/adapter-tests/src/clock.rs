@@ -1,0 +1,39 @@
+//! Real servers whose wall clock runs at another speed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use redlock_testkit::RedisServer;
+use tempfile::TempDir;
+
+/// The source of the library that replaces the clock of the server.
+const SOURCE: &str = include_str!("../resources/clock.c");
+
+/// A server whose clock is right at its start and then runs at another speed.
+pub(crate) struct WrongClock {
+    pub(crate) server: RedisServer,
+    _folder: TempDir,
+}
+
+impl WrongClock {
+    /// Starts a server whose clock runs faster by `rate`. A rate of -1 stops the clock.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no C compiler `cc` in the `PATH`.
+    pub(crate) fn start(rate: f64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (source, library, program) = (file("clock.c"), file("clock.so"), file("server"));
+        fs::write(&source, SOURCE).unwrap();
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o", &library, &source]).output();
+        let compiled = compiled.expect("the tests of clocks need a C compiler, cc, in the PATH");
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        let server = std::env::var("REDLOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let script = format!("#!/bin/sh\nCLOCK_RATE={rate} LD_PRELOAD={library} exec {server} \"$@\"\n");
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { server: RedisServer::builder().program(program).start(), _folder: folder }
+    }
+}
