@@ -42,8 +42,9 @@ pub(super) fn notifications(seed: u64) -> Notifications {
 pub(super) fn expectations(seed: u64) -> Expectations {
     let notifications = notifications(seed);
     let woken_within = if notifications.lost == 0 { SOON } else { SAFETY + SOON };
-    // With hardly any notifications, a waiter succeeds only if it polls before the others.
-    let served_within = if notifications.lost > 500 { MINUTE } else { MINUTE / 2 };
+    // Waiters of different processes have no order, so the longest of all waits depends on chance: 29 s and 31 s in two
+    // sets of 240 runs with notifications. With hardly any, a waiter succeeds only if it polls before the others.
+    let served_within = if notifications.lost > 500 { MINUTE } else { MINUTE * 2 / 3 };
     Expectations {
         settled_after: SETTLED_AFTER,
         woken_within,
