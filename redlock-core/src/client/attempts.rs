@@ -66,7 +66,7 @@ impl CheckedRequest {
     /// It makes no attempt if another task of this process holds the lock or waits for it.
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
         let start = self.handle.now();
-        let result = match self.attempt_once(start).await {
+        let result = match self.attempt_once(start, Some(start + DEFAULT_WAIT)).await {
             Ok(Attempted::Acquired(guard)) => Ok(Some(guard)),
             Ok(Attempted::Busy) => Ok(None),
             Ok(Attempted::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
@@ -99,7 +99,13 @@ impl CheckedRequest {
     }
 
     /// Makes one attempt, unless another task of this process uses the resources. `start` was read just now.
-    pub(super) async fn attempt_once(&self, start: Instant) -> Result<Attempted, Error> {
+    ///
+    /// The wait for a permit ends at `until`.
+    pub(super) async fn attempt_once(
+        &self,
+        start: Instant,
+        until: Option<Instant>,
+    ) -> Result<Attempted, Error> {
         if self.handle.limiter.is_full() {
             return Err(self.overloaded());
         }
@@ -113,7 +119,7 @@ impl CheckedRequest {
         self.handle.resume_cleanup();
         let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
             Some(permit) => (permit, start),
-            None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
+            None => (self.permit(until).await?, self.handle.now()),
         };
         match self.make(self.token(), since, permit).await {
             Ok(guard) => Ok(Attempted::Acquired(self.acquired(guard, place).await)),
@@ -157,8 +163,7 @@ impl CheckedRequest {
                 Some(permit) => permit,
                 None => {
                     just_now = None;
-                    match self.permit(policy.until.map(|until| until.max(start + self.node_timeout()))).await
-                    {
+                    match self.permit(self.permit_until(start, policy)).await {
                         Ok(permit) => permit,
                         Err(error) => return Err(contended.map_or(error, |failure| self.error(*failure))),
                     }
@@ -263,6 +268,11 @@ impl CheckedRequest {
         let until = policy.until.map_or(limit, |until| until.min(limit));
         let waited = in_time(&self.handle, Some(until), LONGEST_SLEEP, place.confirmed(token)).await;
         matches!(waited, Waited::Done(()))
+    }
+
+    /// Returns the end of the wait for a permit: that of the request, but at least a node timeout after `start`.
+    pub(super) fn permit_until(&self, start: Instant, policy: &RetryPolicy) -> Option<Instant> {
+        policy.until.map(|until| until.max(start + self.node_timeout()))
     }
 
     /// Waits until another attempt may be in flight.

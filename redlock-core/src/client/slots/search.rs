@@ -212,7 +212,8 @@ impl<'a> Search<'a> {
     async fn pass(&self, positions: Range<usize>) -> Result<Pass, Error> {
         let mut held = None;
         for Candidate { index, request } in &self.order[positions] {
-            match request.attempt_once(request.handle.now()).await? {
+            let now = request.handle.now();
+            match request.attempt_once(now, request.permit_until(now, &self.policy)).await? {
                 Attempted::Acquired(guard) => {
                     let resource = self.slots.locks[*index].clone();
                     return Ok(Pass::Acquired(SlotGuard::new(guard, *index, resource)));
