@@ -113,7 +113,7 @@ const INTRODUCTION: &str = "\
 
 `scripts/bench load` writes this page. Each measurement has its own five servers, which share the machine with the
 client. It runs on tokio's multi-thread runtime with default settings. All names are different, so no lock is contended
-unless a heading states it.
+unless a heading states it. Requests of a burst wait for up to 60 s.
 
 - *goodput*: locks that were acquired and released, per second.
 - *capacity*: the goodput of 64 tasks, each of which locks and releases without a pause.

@@ -423,23 +423,6 @@ fn in_tokio<F: Future<Output = ()>>(test: impl FnOnce((Redlock, FakeNode)) -> F)
 }
 
 #[test]
-fn the_error_contains_the_output_of_work_that_blocked_for_too_long() {
-    in_tokio(async |(redlock, node)| {
-        let ttl = Duration::from_millis(50);
-        let work = |lease: Lease| async move {
-            std::thread::sleep(2 * ttl);
-            lease.is_held()
-        };
-        let error = redlock.run("a", ttl, work).await.unwrap_err();
-        assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
-        assert!(error.to_string().ends_with("; the work finished without it"), "{error}");
-        assert_eq!(Some(false), error.into_output());
-        redlock.close().await;
-        assert!(node.inner().is_empty());
-    });
-}
-
-#[test]
 fn work_that_blocked_the_renewals_is_canceled_at_its_next_await() {
     in_tokio(async |(redlock, node)| {
         let ttl = Duration::from_millis(50);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, World, builder, with_five};
-use futures_util::future::poll_immediate;
+use futures_util::future::{join4, poll_immediate};
 use redlock_core::{Error, ErrorKind, Guard, KeepAlive, Redlock};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
@@ -86,6 +86,53 @@ fn a_request_without_a_permit_in_time_is_overloaded_and_sends_nothing() {
             assert!(error.to_string().contains("overloaded"), "{error}");
         }
         assert_eq!(vec![2; 5], world.request_counts(Operation::Acquire));
+        nothing_left(&world, &redlock).await;
+    });
+}
+
+/// Locks names, so that every later attempt waits 15 s for its turn.
+async fn queue_of_15_seconds(world: &World) -> (Redlock, Ended) {
+    delay(world, Operation::Acquire, 150 * MS);
+    let redlock = bounded(world, 1);
+    let ended = lock_all(world, &redlock, 100, Duration::from_secs(60)).await;
+    (redlock, ended)
+}
+
+#[test]
+fn a_longer_waiting_time_is_also_the_limit_of_the_wait_for_a_permit() {
+    with_five(async |world| {
+        let (redlock, ended) = queue_of_15_seconds(&world).await;
+        let (slots, rw_lock) = (redlock.slots("s", 3).unwrap(), redlock.rw_lock("w").unwrap());
+        let wait = Duration::from_secs(30);
+        let lock = async { redlock.lock("l", TTL).max_wait(wait).await.map(|guard| guard.is_held()) };
+        let slot = async { slots.acquire(TTL).max_wait(wait).await.map(|guard| guard.is_held()) };
+        let unbounded = redlock.slots("u", 3).unwrap();
+        let unbounded = async { unbounded.acquire(TTL).wait_unbounded().await.map(|guard| guard.is_held()) };
+        let writer = async { rw_lock.write(TTL).max_wait(wait).await.map(|guard| guard.is_held()) };
+        let (granted, waited) = world.time(join4(lock, slot, unbounded, writer)).await;
+        let granted = (granted.0.unwrap(), granted.1.unwrap(), granted.2.unwrap(), granted.3.unwrap());
+        assert_eq!((true, true, true, true), granted);
+        assert!(waited > Duration::from_secs(15), "{waited:?}");
+        drop(ended);
+        nothing_left(&world, &redlock).await;
+    });
+}
+
+#[test]
+fn no_request_waits_for_a_permit_longer_than_its_waiting_time() {
+    with_five(async |world| {
+        let (redlock, ended) = queue_of_15_seconds(&world).await;
+        let (slots, rw_lock) = (redlock.slots("s", 3).unwrap(), redlock.rw_lock("w").unwrap());
+        let wait = Duration::from_secs(1);
+        let (lock, waited) = world.time(redlock.lock("l", TTL).max_wait(wait)).await;
+        assert_eq!((ErrorKind::Overloaded, wait), (lock.unwrap_err().kind(), waited));
+        let (slot, waited) = world.time(slots.acquire(TTL).max_wait(wait)).await;
+        assert_eq!((ErrorKind::Overloaded, wait), (slot.unwrap_err().kind(), waited));
+        let (writer, waited) = world.time(rw_lock.write(TTL).max_wait(wait)).await;
+        assert_eq!((ErrorKind::Overloaded, wait), (writer.unwrap_err().kind(), waited));
+        let (lock, waited) = world.time(redlock.try_lock("l", TTL)).await;
+        assert_eq!((ErrorKind::Overloaded, Duration::from_secs(10)), (lock.unwrap_err().kind(), waited));
+        drop(ended);
         nothing_left(&world, &redlock).await;
     });
 }

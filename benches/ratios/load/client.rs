@@ -10,6 +10,9 @@ use crate::contender::redlock_client::RedlockClient;
 /// A TTL longer than any measurement that releases locks. Thus a leftover key cannot disappear by expiring.
 pub(super) const TTL: Duration = Duration::from_secs(600);
 
+/// The default waiting time of a request.
+const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+
 /// The library and its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -52,9 +55,15 @@ pub(super) enum Client {
 impl Client {
     /// Locks a name and releases it. The error states the failed operation and the kind of the failure.
     pub(super) async fn cycle(&self, name: String) -> Result<(), String> {
+        self.cycle_within(name, DEFAULT_WAIT).await
+    }
+
+    /// Same as [`cycle`](Self::cycle), with a waiting time. `rslock` has none.
+    pub(super) async fn cycle_within(&self, name: String, wait: Duration) -> Result<(), String> {
         match self {
             Self::Redlock(redlock) => {
-                let guard = redlock.lock(name, TTL).await.map_err(|error| failed("lock", &error))?;
+                let request = redlock.lock(name, TTL).max_wait(wait);
+                let guard = request.await.map_err(|error| failed("lock", &error))?;
                 guard.release().await.map_err(|error| failed("release", &error))?;
             }
             Self::Rslock(manager) => {

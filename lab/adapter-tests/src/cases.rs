@@ -356,7 +356,6 @@ macro_rules! __cases {
             work {
                 work_that_blocks_a_worker_for_several_ttls_keeps_the_lock
                 work_that_blocks_the_only_thread_for_several_ttls_ends_with_an_error_and_its_output
-                work_that_blocked_for_too_long_is_not_polled_again
                 work_on_a_blocking_thread_keeps_the_lock
                 an_error_of_the_work_is_returned_even_if_the_release_fails
                 a_panic_of_the_work_propagates_and_the_lock_is_released

@@ -84,6 +84,17 @@ impl Terminal {
         tcflow(device(&self.path), Action::OOff).unwrap();
     }
 
+    /// Continues the output, as Ctrl-Q does.
+    fn resume(&self) {
+        tcflow(device(&self.path), Action::OOn).unwrap();
+    }
+
+    /// Returns everything that programs have written to the terminal until now.
+    fn all_shown(&self) -> String {
+        File::from(device(&self.path)).write_all(b"the last line").unwrap();
+        eventually("the last line", || Some(self.shown()).filter(|text| text.contains("the last line")))
+    }
+
     /// Returns what was shown.
     fn shown(&self) -> String {
         crate::common::text(&self.screen.as_ref().unwrap().text.lock().unwrap())
@@ -223,18 +234,23 @@ fn a_background_job_that_reads_waits_for_fg() {
 
 #[test]
 fn a_blocked_terminal_blocks_no_run() {
-    let cluster = Cluster::new();
-    let script = "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5";
-    let mut terminal = Terminal::start(&cluster, &[redlock(), "run", "-v", "job", "bash", "-c", script]);
-    cluster.lines("running");
-    terminal.hold();
-    fs::write(cluster.path("go"), "").unwrap();
-    assert_eq!(Some(5), wait(&mut terminal.child).code());
-    assert!(
-        !terminal.shown().contains("released"),
-        "the terminal does not show the line: {}",
-        terminal.shown()
-    );
+    for is_blocked in [false, true] {
+        let cluster = Cluster::new();
+        // The shell keeps the terminal open after the run.
+        let mut terminal = Terminal::shell(&cluster);
+        let script = "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5";
+        terminal.type_in(&format!("$REDLOCK run -v job bash -c '{script}'; echo $? > code\n"));
+        cluster.lines("running");
+        if is_blocked {
+            terminal.hold();
+        }
+        fs::write(cluster.path("go"), "").unwrap();
+        assert_eq!(["5"], *cluster.lines("code"));
+        terminal.resume();
+        // The run ends without this line if the terminal does not accept it.
+        let shown = terminal.all_shown();
+        assert_eq!(!is_blocked, shown.contains("released"), "{shown}");
+    }
 }
 
 /// The leader of the session is the supervisor, a script, or an interactive shell.

@@ -93,7 +93,8 @@ impl CheckedRequest {
     /// while the votes are split.
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
         let start = self.handle.now();
-        let result = match self.attempt_until_decided(start, &mut Repetitions::default()).await {
+        let until = Some(start + DEFAULT_WAIT);
+        let result = match self.attempt_until_decided(start, until, &mut Repetitions::default()).await {
             Ok(Attempted::Acquired(guard)) => Ok(Some(guard)),
             Ok(Attempted::Busy(_)) => Ok(None),
             Ok(Attempted::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
@@ -126,22 +127,30 @@ impl CheckedRequest {
     }
 
     /// Makes one attempt, unless another task of this process uses the resources. `start` was read just now.
-    pub(super) async fn attempt_once(&self, start: Instant) -> Result<Attempted, Error> {
-        self.attempt_unless_busy(start, None).await
+    ///
+    /// The wait for a permit ends at `until`.
+    pub(super) async fn attempt_once(
+        &self,
+        start: Instant,
+        until: Option<Instant>,
+    ) -> Result<Attempted, Error> {
+        self.attempt_unless_busy(start, until, None).await
     }
 
     /// Makes one attempt like [`attempt_once`](Self::attempt_once), and repeats it while the votes are split.
     pub(super) async fn attempt_until_decided(
         &self,
         start: Instant,
+        until: Option<Instant>,
         repetitions: &mut Repetitions,
     ) -> Result<Attempted, Error> {
-        self.attempt_unless_busy(start, Some(repetitions)).await
+        self.attempt_unless_busy(start, until, Some(repetitions)).await
     }
 
     async fn attempt_unless_busy(
         &self,
         start: Instant,
+        until: Option<Instant>,
         mut repetitions: Option<&mut Repetitions>,
     ) -> Result<Attempted, Error> {
         if self.handle.limiter.is_full() {
@@ -161,7 +170,7 @@ impl CheckedRequest {
             self.handle.resume_cleanup();
             let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
                 Some(permit) => (permit, start),
-                None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
+                None => (self.permit(until).await?, self.handle.now()),
             };
             let mut failure = match self.make(self.token(), since, permit).await {
                 Ok(guard) => return Ok(Attempted::Acquired(self.acquired(guard, place).await)),
@@ -212,8 +221,7 @@ impl CheckedRequest {
                 Some(permit) => permit,
                 None => {
                     just_now = None;
-                    match self.permit(policy.until.map(|until| until.max(start + self.node_timeout()))).await
-                    {
+                    match self.permit(self.permit_until(start, policy)).await {
                         Ok(permit) => permit,
                         Err(error) => return Err(contended.map_or(error, |failure| self.error(*failure))),
                     }
@@ -324,6 +332,11 @@ impl CheckedRequest {
         let until = policy.until.map_or(limit, |until| until.min(limit));
         let waited = in_time(&self.handle, Some(until), LONGEST_SLEEP, place.confirmed(token)).await;
         matches!(waited, Waited::Done(()))
+    }
+
+    /// Returns the end of the wait for a permit: that of the request, but at least a node timeout after `start`.
+    pub(super) fn permit_until(&self, start: Instant, policy: &RetryPolicy) -> Option<Instant> {
+        policy.until.map(|until| until.max(start + self.node_timeout()))
     }
 
     /// Waits until another attempt may be in flight.

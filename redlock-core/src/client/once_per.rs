@@ -186,9 +186,10 @@ fn is_undecided(error: &Error) -> bool {
 async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) -> Result<Decided, Error> {
     let policy = RetryPolicy { outlasts_outages: true, ..policy };
     let (handle, mut backoff, mut now) = (&request.handle, Backoff::new(policy), start);
+    let until = request.permit_until(start, &policy);
     let mut repetitions = Repetitions::default();
     loop {
-        let (cause, undecided) = match request.attempt_until_decided(now, &mut repetitions).await? {
+        let (cause, undecided) = match request.attempt_until_decided(now, until, &mut repetitions).await? {
             Attempted::Acquired(guard) => return Ok(Decided::Acquired(guard)),
             Attempted::Busy(Some(holder)) => return Ok(Decided::Elsewhere(Some(holder.fingerprint()))),
             Attempted::Busy(None) => (RetryCause::Contended, request.queued()),

@@ -79,22 +79,27 @@ pub(crate) async fn ttls_near_the_minimum_work<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let ttl = Duration::from_millis(10);
-    let mut held = 0;
-    for _ in 0..200 {
+    let is_late = |kind| matches!(kind, ErrorKind::TooSlow | ErrorKind::NoQuorum);
+    let (start, mut locks, mut extensions) = (Instant::now(), 0, 0);
+    // A busy machine may take 8 ms to reply, so only the successful locks and extensions count.
+    while locks < 100 || extensions < 50 {
+        assert!(start.elapsed() < Duration::from_secs(60), "only {locks} locks, {extensions} extensions");
         match redlock.lock("a", ttl).max_wait(Duration::from_secs(1)).await {
             Ok(guard) => {
-                held += 1;
+                locks += 1;
                 assert!(guard.remaining() < Duration::from_micros(7_900));
-                let _ = guard.extend(ttl).await;
-                let _ = guard.release().await;
+                let extended = guard.extend(ttl).await;
+                if let Err(error) = &extended {
+                    assert!(is_late(error.kind()) || error.kind() == ErrorKind::Lost, "{error}");
+                }
+                extensions += usize::from(extended.is_ok());
+                if let Err(error) = guard.release().await {
+                    assert!(is_late(error.kind()), "{error}");
+                }
             }
-            // A busy machine may take 8 ms to reply.
-            Err(error) => {
-                assert!(matches!(error.kind(), ErrorKind::TooSlow | ErrorKind::NoQuorum), "{error}");
-            }
+            Err(error) => assert!(is_late(error.kind()), "{error}"),
         }
     }
-    assert!(held > 0, "none of 200 locks succeeded");
     nothing_left(&redlock, &servers).await;
 }
 

@@ -64,21 +64,6 @@ pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_ends_with_
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn work_that_blocked_for_too_long_is_not_polled_again<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
-    let ttl = Duration::from_millis(300);
-    let work = async |_| {
-        std::thread::sleep(2 * ttl);
-        tokio::task::yield_now().await;
-        unreachable!("polled without the lock");
-    };
-    let lost: Result<(), _> = redlock.run("a", ttl, work).await;
-    assert_eq!(ErrorKind::Lost, lost.unwrap_err().kind());
-    nothing_left(&redlock, &servers).await;
-}
-
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn work_on_a_blocking_thread_keeps_the_lock<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;

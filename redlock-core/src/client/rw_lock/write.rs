@@ -27,7 +27,7 @@ pub(crate) async fn acquire(
     if is_single {
         return request.attempt_until_acquired(start, &policy).await;
     }
-    match request.attempt_once(start).await? {
+    match request.attempt_once(start, request.permit_until(start, &policy)).await? {
         Attempted::Acquired(guard) => Ok(guard),
         Attempted::NotGranted(failure) if failure.reason.retry_cause().is_none() => {
             Err(request.error(*failure))

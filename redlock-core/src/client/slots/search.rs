@@ -217,10 +217,11 @@ impl<'a> Search<'a> {
         let mut held: Option<Box<NotGranted>> = None;
         for Candidate { index, request } in &self.order[positions] {
             let now = request.handle.now();
+            let until = request.permit_until(now, &self.policy);
             let attempted = if is_final {
-                request.attempt_until_decided(now, &mut Repetitions::default()).await?
+                request.attempt_until_decided(now, until, &mut Repetitions::default()).await?
             } else {
-                request.attempt_once(now).await?
+                request.attempt_once(now, until).await?
             };
             match attempted {
                 Attempted::Acquired(guard) => {
