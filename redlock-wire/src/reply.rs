@@ -40,7 +40,7 @@ pub(crate) fn set(reply: &Reply) -> Result<Vote, NodeError> {
 /// that the key has just expired.
 pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     match reply {
-        Reply::Nil => Ok(Vote::Denied(Denial::default())),
+        Reply::Nil => Ok(Vote::Denied(Denial::of_gone_key())),
         Reply::Bytes(held) if held == claim.token().as_bytes() => Ok(Vote::Granted),
         Reply::Bytes(held) => Ok(Vote::Denied(Denial::by(Token::from_bytes(held)))),
         Reply::Error(message) if message.starts_with("WRONGTYPE") => {
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
         assert_eq!(Err(NodeErrorKind::Rejected), kind(set(&error("OOM command not allowed"))));
         assert_eq!(Err(NodeErrorKind::Unknown), kind(set(&bytes("QUEUED"))));
-        assert_eq!(Ok(Vote::Denied(Denial::default())), kind(get(Reply::Nil, &claim())));
+        assert_eq!(Ok(Vote::Denied(Denial::of_gone_key())), kind(get(Reply::Nil, &claim())));
         assert_eq!(Ok(Vote::Granted), kind(get(bytes("mine"), &claim())));
         assert_eq!(Ok(denied_by("other")), kind(get(bytes("other"), &claim())));
     }

@@ -206,7 +206,7 @@ async fn a_server_before_7_is_queried_for_the_holder() {
     for (set, get, expected, calls) in [
         (bytes("OK"), Reply::Nil, Vote::Granted, vec!["SET"]),
         (Reply::Nil, bytes("mine"), Vote::Granted, vec!["SET", "GET"]),
-        (Reply::Nil, Reply::Nil, Vote::Denied(Denial::default()), vec!["SET", "GET"]),
+        (Reply::Nil, Reply::Nil, Vote::Denied(Denial::of_gone_key()), vec!["SET", "GET"]),
         (Reply::Nil, bytes("x"), Vote::Denied(Denial::by(Token::from_bytes("x"))), vec!["SET", "GET"]),
     ] {
         fake.is(|behavior| (behavior.set, behavior.get) = (set, get));

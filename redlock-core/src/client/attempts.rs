@@ -60,6 +60,9 @@ pub(super) enum Attempted {
     NotGranted(Box<NotGranted>),
 }
 
+/// The number of tokens that a request keeps when it begins to repeat its attempt again.
+const KEPT_TOKENS: usize = 32;
+
 /// The attempts of a request that repeats them only while the votes are split.
 #[derive(Default)]
 pub(super) struct Repetitions {
@@ -73,16 +76,19 @@ impl Repetitions {
     ///
     /// If an earlier attempt of this request has the resources, no other client holds them.
     fn after(&mut self, failure: &mut NotGranted, random: u64) -> Option<Duration> {
-        if failure.responses.holder().is_some_and(|holder| self.tokens.contains(holder)) {
+        let is_own = || failure.responses.holder().is_some_and(|holder| self.tokens.contains(holder));
+        if failure.reason == Reason::Contended && is_own() {
             failure.reason = Reason::Split;
         }
         self.tokens.push(failure.token.clone());
         if failure.is_split() { self.votes.next(random) } else { None }
     }
 
-    /// Allows as many repetitions as at first.
+    /// Allows as many repetitions as at first. Only the last tokens are kept: the releases of older ones have ended.
     pub(super) fn restart(&mut self) {
         self.votes = SplitVotes::default();
+        let old = self.tokens.len().saturating_sub(KEPT_TOKENS);
+        self.tokens.drain(..old);
     }
 }
 
@@ -117,11 +123,19 @@ impl CheckedRequest {
 
     /// Records the end of a request that may have waited, and adds the time to its error.
     pub(super) fn recorded<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
-        self.record(start, result.as_ref().err().map(Error::kind));
-        result.map_err(|error| error.after(self.handle.now().saturating_duration_since(start)))
+        if result.is_ok() {
+            self.record(start, None);
+        }
+        result.map_err(|error| self.failed(start, error))
     }
 
-    fn record(&self, start: Instant, failure: Option<ErrorKind>) {
+    /// Records the end of a request that failed after a wait, and adds the time to its error.
+    pub(super) fn failed(&self, start: Instant, error: Error) -> Error {
+        self.record(start, Some(error.kind()));
+        error.after(self.handle.now().saturating_duration_since(start))
+    }
+
+    pub(super) fn record(&self, start: Instant, failure: Option<ErrorKind>) {
         let waited = || self.handle.now().saturating_duration_since(start);
         telemetry::request_completed(&self.resources, failure, waited);
     }
@@ -162,7 +176,8 @@ impl CheckedRequest {
         }
         if let Some(place) = &mut place {
             if !place.try_turn(start) {
-                return Ok(Attempted::Busy(place.holder().map(|(token, _)| token)));
+                let holder = place.holder().filter(|(_, until)| *until > start);
+                return Ok(Attempted::Busy(holder.map(|(token, _)| token)));
             }
         }
         let mut start = start;

@@ -30,6 +30,7 @@ use crate::types::token::{Fingerprint, Token};
 ///   run.
 /// - If the job fails or panics, or this future is dropped, the lock is released, and another machine can run the job.
 /// - If the machine crashes during the job, another machine can run it once the TTL has expired.
+/// - If a majority of the nodes loses its data within the period, the job may run again.
 ///
 /// # Waiting
 ///
@@ -38,9 +39,7 @@ use crate::types::token::{Fingerprint, Token};
 /// beginning of a period does not lose the period.
 ///
 /// The limit is a tenth of the period, and at most one minute. [`max_wait`](LockRequest::max_wait) and the other options
-/// of the request change it.
-///
-/// If a majority of the nodes loses its data within the period, the job may run again.
+/// of the request change it. With more than nine tenths of the period, a job may run twice in one period.
 #[must_use = "a job does nothing until it runs"]
 pub struct OncePer {
     request: LockRequest,
@@ -49,20 +48,22 @@ pub struct OncePer {
 
 /// The outcome of a job that runs once a period.
 ///
-/// Handle all three cases: [`Undecided`](JobOutcome::Undecided) is not an error of the call, but in this period no
-/// machine may have run the job.
+/// Handle all three cases: [`Undecided`](JobOutcome::Undecided) is not an error of the call. Possibly, no machine has run
+/// the job in this period.
 #[derive(Debug)]
 #[must_use = "the job may not have run"]
 pub enum JobOutcome<T> {
     /// The job ran here; contains its output.
     Ran(T),
-    /// Another machine runs the job, or has run it in this period. Contains the holder of the lock, if a node named it.
+    /// Another client or task holds the lock: it runs the job, or has run it in this period.
     ///
-    /// The holder has a [label](Fingerprint::owner) if its machine has one.
+    /// Contains the holder, if it is known, with the [label](Fingerprint::owner) of its machine if it has one. If that job
+    /// fails or crashes later, no machine runs the job until the next call.
     Elsewhere(Option<Fingerprint>),
-    /// Within the time limit, it was not certain that another machine holds the lock. The job was not called.
+    /// Within the time limit, it was not certain that another client holds the lock. The job was not called.
     ///
-    /// Contains the last error: too few nodes replied, the votes were split, or this process was overloaded.
+    /// Contains the last error: too few nodes replied, the votes were split, readers held the lock, another task was
+    /// ahead, or this process was overloaded.
     Undecided(Error),
 }
 
@@ -139,12 +140,22 @@ impl OncePer {
         let (request, start, policy) = request.check().map_err(RunError::not_run)?;
         let handle = &request.handle;
         keep_for::check_support(handle).map_err(RunError::not_run)?;
-        let decided = acquire(&request, start, policy).await;
-        let guard = match request.recorded(start, decided) {
-            Ok(Decided::Acquired(guard)) => guard,
-            Ok(Decided::Elsewhere(holder)) => return Ok(JobOutcome::Elsewhere(holder)),
-            Err(error) if is_undecided(&error) => return Ok(JobOutcome::Undecided(error)),
-            Err(error) => return Err(RunError::not_run(error)),
+        let guard = match acquire(&request, start, policy).await {
+            Ok(Decided::Acquired(guard)) => {
+                request.record(start, None);
+                guard
+            }
+            Ok(Decided::Elsewhere(holder)) => {
+                request.record(start, Some(ErrorKind::Contended));
+                return Ok(JobOutcome::Elsewhere(holder));
+            }
+            Err(error) => {
+                let error = request.failed(start, error);
+                if is_undecided(&error) {
+                    return Ok(JobOutcome::Undecided(error));
+                }
+                return Err(RunError::not_run(error));
+            }
         };
         let lease = guard.lease();
         let end = run::while_held(&lease, job(lease.clone())).await;
@@ -189,11 +200,14 @@ async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) 
     let until = request.permit_until(start, &policy);
     let mut repetitions = Repetitions::default();
     loop {
-        let (cause, undecided) = match request.attempt_until_decided(now, until, &mut repetitions).await? {
-            Attempted::Acquired(guard) => return Ok(Decided::Acquired(guard)),
-            Attempted::Busy(Some(holder)) => return Ok(Decided::Elsewhere(Some(holder.fingerprint()))),
-            Attempted::Busy(None) => (RetryCause::Contended, request.queued()),
-            Attempted::NotGranted(failure) => {
+        let attempted = request.attempt_until_decided(now, until, &mut repetitions).await;
+        let (cause, undecided) = match attempted {
+            Ok(Attempted::Acquired(guard)) => return Ok(Decided::Acquired(guard)),
+            Ok(Attempted::Busy(Some(holder))) => return Ok(Decided::Elsewhere(Some(holder.fingerprint()))),
+            Ok(Attempted::Busy(None)) => (RetryCause::Contended, request.queued()),
+            Err(error) if error.kind() == ErrorKind::Overloaded => (RetryCause::Unusable, error),
+            Err(error) => return Err(error),
+            Ok(Attempted::NotGranted(failure)) => {
                 let Some(cause) = failure.reason.retry_cause() else { return Err(request.error(*failure)) };
                 let holder = failure.responses.holder();
                 // Readers do not run the job.

@@ -69,13 +69,13 @@ pub struct LockRequest {
 
 /// A request for a single attempt: `.await` it to get a guard or `None`.
 ///
-/// `None` means that a quorum of nodes named another client as the holder, or that a task of this process holds the lock
-/// or is ahead in the queue. To wait for a limited time instead, use [`lock`](crate::Redlock::lock) with
+/// `None` has one of two meanings. A quorum of nodes named another client as the holder. Or a task of this process holds
+/// the lock or is ahead in the queue. To wait for a limited time instead, use [`lock`](crate::Redlock::lock) with
 /// [`max_wait`](LockRequest::max_wait).
 ///
 /// If several clients attempt at the same moment, each may get too few votes. Then no client holds the lock, and the
-/// attempt is repeated with growing random delays: up to 12 times, within about 1.5 s. Usually the second or third
-/// attempt decides.
+/// attempt is repeated up to 12 times, with growing random delays. Usually the second or third attempt decides. The delays
+/// take at most 1.6 s in total. Each attempt takes at most one node timeout, or two if the lock is fenced.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -526,7 +526,7 @@ impl LockRequest {
     /// match request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await? {
     ///     JobOutcome::Ran(result) => assert_eq!("sent", result.unwrap()),
     ///     JobOutcome::Elsewhere(holder) => println!("another machine runs it: {holder:?}"),
-    ///     JobOutcome::Undecided(error) => eprintln!("no machine may have run it: {error}"),
+    ///     JobOutcome::Undecided(error) => eprintln!("possibly, no machine runs it: {error}"),
     /// }
     /// # Ok(()) }
     /// ```

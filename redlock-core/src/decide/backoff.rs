@@ -100,8 +100,8 @@ pub(crate) struct SplitVotes {
 
 /// The maximum number of repetitions.
 ///
-/// Each of the last ones is spread over 128 ms. If ten clients have a round trip of 1 ms, then one of them wins with a
-/// probability of more than 0.9 at each of these.
+/// Each of the last ones is spread over 128 ms. With ten clients and a round trip of 1 ms, one of them wins each of these
+/// with a probability above 0.9.
 const REPETITIONS: u32 = 12;
 
 impl SplitVotes {

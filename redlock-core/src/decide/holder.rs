@@ -81,21 +81,18 @@ pub(crate) enum Contention {
     Open,
     /// One client has the resource on a quorum of nodes, as far as their denials name it.
     Held,
-    /// One client may have the resource on a quorum, if nodes that did not reply have its key.
-    Possible,
-    /// The votes are split: no client has the resource on a quorum of nodes.
+    /// The votes are split: no client is known to have the resource on a quorum of nodes.
     Split,
 }
 
 /// Decides whether one client holds the resource that voters have denied.
 ///
 /// `denials` has an item for each voter that denied: the token that it named. Backends need not name it. A voter that
-/// did not name it may have denied because of any token. `pending` is the number of voters that may still reply, and
-/// `missing` is the number of those that cannot.
+/// did not name it may have denied because of any token. `pending` is the number of voters that may still reply. A voter
+/// that failed names no holder: then a client that has the resource on too few other nodes is not known to hold it.
 pub(crate) fn contention<'a>(
     denials: &(impl Iterator<Item = Option<&'a Token>> + Clone),
     pending: usize,
-    missing: usize,
     quorum: usize,
 ) -> Contention {
     let unnamed = denials.clone().filter(Option::is_none).count();
@@ -105,8 +102,6 @@ pub(crate) fn contention<'a>(
     match () {
         () if most >= quorum => Contention::Held,
         () if most + pending >= quorum => Contention::Open,
-        () if most + missing >= quorum => Contention::Possible,
-        () if most + missing + pending >= quorum => Contention::Open,
         () => Contention::Split,
     }
 }
@@ -308,49 +303,31 @@ mod tests {
         }
     }
 
-    /// A voter's final reply to a claim.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum ClaimReply {
-        Nothing,
-        Granted,
-        /// A denial, with the holder if the voter names it.
-        Denied(Option<u8>),
-    }
-
-    fn claim_reply() -> impl Strategy<Value = ClaimReply> {
-        prop_oneof![
-            1 => Just(ClaimReply::Nothing),
-            2 => Just(ClaimReply::Granted),
-            1 => Just(ClaimReply::Denied(None)),
-            6 => (0_u8..3).prop_map(|who| ClaimReply::Denied(Some(who))),
-        ]
+    /// A voter's final reply to a claim: no denial, or a denial with the holder if the voter names it.
+    fn claim_reply() -> impl Strategy<Value = Option<Option<u8>>> {
+        prop_oneof![3 => Just(None), 1 => Just(Some(None)), 6 => (0_u8..3).prop_map(|who| Some(Some(who)))]
     }
 
     proptest! {
         #[test]
-        fn the_contention_is_that_of_the_client_with_the_most_denials(
+        fn a_claim_is_prevented_by_one_holder_or_the_votes_are_split(
             replies in prop::collection::vec(claim_reply(), 1..10), cut in 0_usize..10,
         ) {
             let tokens = [0_u8, 1, 2].map(|who| Token::from_bytes([who]));
             let (voters, needed) = (replies.len(), quorum(replies.len()));
-            let after = |replies: &[ClaimReply]| {
-                let denial = |reply: &ClaimReply| match reply {
-                    ClaimReply::Denied(who) => Some(who.map(|who| &tokens[usize::from(who)])),
-                    ClaimReply::Nothing | ClaimReply::Granted => None,
+            let after = |replies: &[Option<Option<u8>>]| {
+                let denials: Vec<_> =
+                    replies.iter().flatten().map(|who| who.map(|who| &tokens[usize::from(who)])).collect();
+                contention(&denials.iter().copied(), voters - replies.len(), needed)
+            };
+            let denials_by = |who: u8| {
+                let is_by = |reply: &&Option<Option<u8>>| {
+                    matches!(reply, Some(holder) if holder.is_none_or(|by| by == who))
                 };
-                let denials: Vec<_> = replies.iter().filter_map(denial).collect();
-                let missing = replies.iter().filter(|reply| **reply == ClaimReply::Nothing).count();
-                contention(&denials.iter().copied(), voters - replies.len(), missing, needed)
+                replies.iter().filter(is_by).count()
             };
-            let count = |wanted: &dyn Fn(ClaimReply) -> bool| replies.iter().filter(|reply| wanted(**reply)).count();
-            let denies = |reply, who| reply == ClaimReply::Denied(None) || reply == ClaimReply::Denied(Some(who));
-            let has = |who| count(&|reply| denies(reply, who)) >= needed;
-            let may_have = |who| count(&|reply| denies(reply, who) || reply == ClaimReply::Nothing) >= needed;
-            let end = match () {
-                () if (0..3).any(has) => Contention::Held,
-                () if (0..3).any(may_have) => Contention::Possible,
-                () => Contention::Split,
-            };
+            let is_held = (0..3).any(|who| denials_by(who) >= needed);
+            let end = if is_held { Contention::Held } else { Contention::Split };
             prop_assert_eq!(end, after(&replies));
             let early = after(&replies[..cut.min(voters)]);
             prop_assert!(early == Contention::Open || early == end, "{:?}, then {:?}", early, end);
@@ -360,14 +337,11 @@ mod tests {
     #[test]
     fn a_split_is_certain_only_if_no_missing_reply_can_complete_a_quorum() {
         let (one, other) = (Token::from_bytes("1"), Token::from_bytes("2"));
-        let denied = |denials: &[Option<&Token>], pending, missing| {
-            contention(&denials.iter().copied(), pending, missing, 3)
-        };
-        assert_eq!(Contention::Open, denied(&[Some(&one), Some(&other), Some(&one)], 1, 1));
-        assert_eq!(Contention::Held, denied(&[Some(&one), Some(&other), Some(&one), Some(&one)], 0, 1));
-        assert_eq!(Contention::Possible, denied(&[Some(&one), Some(&other), Some(&one)], 0, 1));
-        assert_eq!(Contention::Split, denied(&[Some(&one), Some(&other), Some(&one)], 0, 0));
-        assert_eq!(Contention::Held, denied(&[None, None, None], 2, 0), "the backend names no holder");
+        let denied = |denials: &[Option<&Token>], pending| contention(&denials.iter().copied(), pending, 3);
+        assert_eq!(Contention::Open, denied(&[Some(&one), Some(&other), Some(&one)], 1));
+        assert_eq!(Contention::Held, denied(&[Some(&one), Some(&other), Some(&one), Some(&one)], 0));
+        assert_eq!(Contention::Split, denied(&[Some(&one), Some(&other), Some(&one)], 0));
+        assert_eq!(Contention::Held, denied(&[None, None, None], 2), "the backend names no holder");
     }
 
     #[test]

@@ -128,11 +128,6 @@ impl Tally {
         self.pending
     }
 
-    /// Returns how many voters have not replied and no longer can, or whose votes do not count.
-    pub(crate) fn without_vote(self) -> usize {
-        self.failed + self.quarantined
-    }
-
     /// Returns how many voters have granted.
     pub(crate) fn granted(self) -> usize {
         self.granted

@@ -49,6 +49,11 @@ pub struct Denial {
     pub holder: Option<Token>,
     /// The time until the key expires unless it is extended, by the node's clock.
     pub remaining: Option<Duration>,
+    /// `true` if the key was gone when the node looked for its holder.
+    ///
+    /// Such a denial names no holder because there is none. Without this, a denial that names no holder may be caused by
+    /// any client.
+    pub is_gone: bool,
 }
 
 impl Denial {
@@ -62,7 +67,18 @@ impl Denial {
     /// assert!(matches!(vote, Vote::Denied(denial) if denial.holder == Some(holder)));
     /// ```
     pub fn by(holder: Token) -> Self {
-        Self { holder: Some(holder), remaining: None }
+        Self { holder: Some(holder), ..Self::default() }
+    }
+
+    /// Creates the denial of a node that found no key any more when it looked for the holder.
+    ///
+    /// ```
+    /// # use redlock_core::node::Denial;
+    /// // `SET .. NX` set nothing, and `GET` then returned nothing.
+    /// assert!(Denial::of_gone_key().is_gone);
+    /// ```
+    pub fn of_gone_key() -> Self {
+        Self { is_gone: true, ..Self::default() }
     }
 
     /// Adds the time after which the holder's key expires.

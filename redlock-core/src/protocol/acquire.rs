@@ -197,7 +197,6 @@ fn reason(round: &AcquireRound<'_>, in_time: bool, inner: &Inner) -> Option<Reas
             match round.deciding().responses.contention(inner, round.is_confirmation()) {
                 Contention::Held if round.is_confirmation() => Some(Reason::ContendedBeforeConfirmation),
                 Contention::Held => Some(Reason::Contended),
-                Contention::Possible => Some(Reason::PossiblyContended),
                 Contention::Split => Some(Reason::Split),
                 Contention::Open => None,
             }

@@ -31,9 +31,7 @@ pub(crate) struct NotGranted {
 pub(crate) enum Reason {
     /// Another client has the resources, on a quorum of nodes.
     Contended,
-    /// Another client has the resources on a quorum of nodes, unless nodes that did not reply do not have its key.
-    PossiblyContended,
-    /// Several clients have the resources, each on too few nodes.
+    /// The nodes deny, and name no client on a quorum of them.
     Split,
     /// Another client took the resources before the fencing token was confirmed.
     ContendedBeforeConfirmation,
@@ -51,9 +49,7 @@ impl Reason {
     /// Returns why another attempt may succeed; `None` if none can.
     pub(crate) fn retry_cause(self) -> Option<RetryCause> {
         match self {
-            Self::Contended | Self::PossiblyContended | Self::Split | Self::ContendedBeforeConfirmation => {
-                Some(RetryCause::Contended)
-            }
+            Self::Contended | Self::Split | Self::ContendedBeforeConfirmation => Some(RetryCause::Contended),
             Self::NoQuorum | Self::TooSlow => Some(RetryCause::Unusable),
             Self::WrongType | Self::DamagedCounter => None,
         }
@@ -64,9 +60,7 @@ impl NotGranted {
     /// Returns the kind of the public error.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self.reason {
-            Reason::Contended | Reason::PossiblyContended | Reason::ContendedBeforeConfirmation => {
-                ErrorKind::Contended
-            }
+            Reason::Contended | Reason::ContendedBeforeConfirmation => ErrorKind::Contended,
             Reason::Split => ErrorKind::Undecided,
             Reason::NoQuorum => ErrorKind::NoQuorum,
             Reason::WrongType => ErrorKind::WrongType,
@@ -75,16 +69,16 @@ impl NotGranted {
         }
     }
 
-    /// Returns whether the votes were split, as far as known: no client is certain to hold the lock.
+    /// Returns whether the votes were split: no client is known to hold the lock.
     pub(crate) fn is_split(&self) -> bool {
-        matches!(self.reason, Reason::Split | Reason::PossiblyContended)
+        self.reason == Reason::Split
     }
 
     /// Creates the public error about the lock on `resources`.
     pub(crate) fn into_error(self, resources: impl fmt::Display, inner: &Inner) -> Error {
         let responses = &self.responses;
         let message = match self.reason {
-            Reason::Contended | Reason::PossiblyContended | Reason::ContendedBeforeConfirmation => {
+            Reason::Contended | Reason::ContendedBeforeConfirmation => {
                 let count = responses.too_few("granted", inner);
                 match (responses.holder(), self.reason) {
                     (Some(holder), _) if *holder == Token::of_readers() => {

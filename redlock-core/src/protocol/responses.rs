@@ -192,17 +192,17 @@ impl Responses {
 
     /// Returns whether one client has the resources on a quorum of nodes, according to the denials.
     ///
-    /// Nodes that are one server have one denial. A denied confirmation names no holder if the key is gone.
+    /// Nodes that are one server have one denial. A denial without a key names no holder, because there is none.
     pub(crate) fn contention(&self, inner: &Inner, is_confirmation: bool) -> Contention {
         let denials = self.responses.iter().enumerate().filter_map(|(index, response)| {
             let is_same = |other: &Response| other.server.is_some() && other.server == response.server;
             let mut earlier = self.responses[..index].iter().filter(|other| is_same(other));
             response.denial().filter(|_| earlier.all(|other| other.denial().is_none()))
         });
-        let tally = self.tally(inner);
-        let holders = denials.map(|denial| denial.holder.as_ref());
-        let holders = holders.filter(|holder| holder.is_some() || !is_confirmation);
-        contention(&holders, tally.pending(), tally.without_vote(), inner.quorum())
+        // A confirmation is denied without a holder if the key is gone.
+        let has_holder = |denial: &&Denial| denial.holder.is_some() || !(denial.is_gone || is_confirmation);
+        let holders = denials.filter(has_holder).map(|denial| denial.holder.as_ref());
+        contention(&holders, self.tally(inner).pending(), inner.quorum())
     }
 
     /// Returns the holder that caused a denial, if a node reported it.

@@ -64,9 +64,10 @@ pub enum ErrorKind {
     /// Either enough nodes replied, and another client holds the lock. Or another task of this process holds it or has
     /// waited longer, and nothing was sent.
     Contended,
-    /// The votes were split: several clients attempted at the same time, and no client is known to hold the lock.
+    /// No client is known to hold the lock, because the votes were split.
     ///
-    /// The attempt was repeated, with growing random delays, within the time of the request. A request that does not
+    /// Several clients attempted at the same time, keys of failed attempts remain, or nodes that may have the key of a
+    /// holder did not reply. The attempt was repeated, with growing random delays, within the time of the request. A request that does not
     /// wait repeats it up to 12 times.
     Undecided,
     /// The process has too many attempts to make.

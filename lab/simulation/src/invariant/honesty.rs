@@ -7,8 +7,7 @@
 //! stays in its local queue until a quorum has replied to its release, or cannot reply any more. No server is involved.
 //!
 //! A single attempt gets the result "contended" only if another client holds the lock: during the request, some token had
-//! keys on a quorum of servers. Servers that did not reply to the last attempt may have had such a key. If several
-//! clients have split the votes, no client holds the lock.
+//! keys on a quorum of servers. If several clients have split the votes, no client holds the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,12 +57,10 @@ impl Attempt {
     /// Returns whether another client may have held the lock at any time of a single attempt.
     fn may_be_held(&self, keys: &Keys, restored: &BTreeSet<usize>, rules: &Rules) -> bool {
         let Some(start) = self.once else { return true };
-        let silent = |server: &usize| {
-            restored.contains(server) || !self.heard.values().any(|heard| heard.contains(server))
-        };
         let may_have = |of: &BTreeMap<usize, Instant>| {
             let had = |server: &usize| of.get(server).is_some_and(|until| *until >= start);
-            (0..rules.servers).filter(|server| had(server) || silent(server)).count() >= rules.quorum()
+            (0..rules.servers).filter(|server| had(server) || restored.contains(server)).count()
+                >= rules.quorum()
         };
         keys.iter().any(|(token, of)| !self.own.contains(token) && may_have(of))
     }

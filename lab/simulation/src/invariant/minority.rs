@@ -17,12 +17,17 @@ use redlock_testkit::Operation;
 use super::{Invariant, Rules, Violation};
 use crate::history::{EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
+/// The greatest number of attempts of a request for a single attempt, which is repeated while the votes are split.
+const MAX_ATTEMPTS: u32 = 13;
+
 #[derive(Default)]
 struct Client {
     /// The start and the time limit of the round that it waits for; `None` for several rounds.
     round: Option<(Instant, Duration)>,
     /// The token of the latest attempt. A single attempt is repeated with another token if the votes were split.
     latest: Option<TokenNumber>,
+    /// The number of attempts of the request.
+    attempts: u32,
     /// The calls since the beginning of the current extension round that have no grant, each with its server.
     extending: BTreeMap<u64, usize>,
     yes: BTreeMap<(TokenNumber, bool), BTreeSet<usize>>,
@@ -90,6 +95,7 @@ impl Client {
             EventKind::Requested { once, ttl, fenced, .. } => {
                 let rounds = if fenced { 2 } else { 1 };
                 self.round = once.then(|| (at, rounds * rules.node_timeout.min(ttl / 2)));
+                self.attempts = 0;
                 None
             }
             EventKind::Extending { token, ttl, .. } => {
@@ -108,8 +114,10 @@ impl Client {
                 if self.latest < Some(token) =>
             {
                 self.latest = Some(token);
+                self.attempts += 1;
+                let is_bounded = self.attempts <= MAX_ATTEMPTS || self.round.is_none();
                 self.round = self.round.map(|(_, limit)| (at, limit));
-                None
+                (!is_bounded).then(|| ("repeats a single attempt without end".to_owned(), Some(token)))
             }
             EventKind::Sent(Request { operation: Operation::Extend, call, server, .. }) => {
                 self.extending.insert(call, server);

@@ -215,11 +215,12 @@ impl<'a> Search<'a> {
     /// A request that does not wait passes `is_final`: it repeats the attempt at a slot while the votes are split.
     async fn pass(&self, positions: Range<usize>, is_final: bool) -> Result<Pass, Error> {
         let mut held: Option<Box<NotGranted>> = None;
+        let mut repetitions = Repetitions::default();
         for Candidate { index, request } in &self.order[positions] {
             let now = request.handle.now();
             let until = request.permit_until(now, &self.policy);
             let attempted = if is_final {
-                request.attempt_until_decided(now, until, &mut Repetitions::default()).await?
+                request.attempt_until_decided(now, until, &mut repetitions).await?
             } else {
                 request.attempt_once(now, until).await?
             };
