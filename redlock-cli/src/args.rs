@@ -147,8 +147,8 @@ pub(crate) struct Run {
     pub(crate) at_least_if: AtLeastIf,
     /// Runs the command once a period: implies -n, and keeps the lock after success until 0.9 of the period has passed
     /// since the start of the run. While too few servers reply, the run waits for a tenth of the period, at most 1m. -w
-    /// replaces this limit, and also makes the run wait while another client holds the lock. --unavailable fail does not
-    /// wait for servers
+    /// replaces this limit, and also makes the run wait while another client holds the lock. --unavailable fail does
+    /// not wait for servers
     #[arg(long, value_name = "PERIOD", value_parser = duration::parse, conflicts_with_all = ["at_least", "reader"])]
     pub(crate) once_per: Option<Duration>,
     /// Adds a fencing token to the lock, in REDLOCK_FENCING_TOKEN

@@ -192,8 +192,7 @@ pub(crate) fn not_acquired(error: &Error) -> NotAcquired {
         ErrorKind::Contended => NotAcquiredKind::Conflict,
         ErrorKind::WrongType | ErrorKind::DamagedCounter | ErrorKind::Unsupported => NotAcquiredKind::Config,
         ErrorKind::InvalidInput => NotAcquiredKind::Usage,
-        // With split votes, no client is known to hold the lock, so this is not a conflict.
-        ErrorKind::Undecided => NotAcquiredKind::Unavailable,
+        // Also `Undecided`: with split votes, no client is known to hold the lock, so this is not a conflict.
         _ => NotAcquiredKind::Unavailable,
     };
     NotAcquired { kind, message: message(error) }

@@ -24,9 +24,9 @@ pub(crate) struct Keep {
 impl Keep {
     /// Creates the rule for a job that runs once a period: 0.9 of it, and only after success.
     ///
-    /// A whole period would skip every second run, because the next run comes one period after this one started, give or
-    /// take the delays of the scheduler. For the same reason, the time does not count from the grant: the run may have
-    /// waited for an outage to end.
+    /// A whole period would skip every second run, because the next run comes one period after this one started, give
+    /// or take the delays of the scheduler. For the same reason, the time does not count from the grant: the run may
+    /// have waited for an outage to end.
     pub(crate) fn once_per(period: Duration) -> Self {
         Self { at_least: period / 10 * 9, since_request: true, success_only: true }
     }
@@ -49,8 +49,8 @@ impl Keep {
 
 /// Returns how long `--once-per` waits for servers by default: a tenth of the period, and at most a minute.
 ///
-/// These are the times of `LockRequest::once_per`. A minute covers a restart of the servers. A tenth of the period is over
-/// when the next period begins.
+/// These are the times of `LockRequest::once_per`. A minute covers a restart of the servers. A tenth of the period is
+/// over when the next period begins.
 pub(crate) fn outage_limit(period: Duration) -> Duration {
     (period / 10).min(Duration::from_secs(60))
 }
