@@ -137,7 +137,10 @@ impl ReadRequest {
         Self(self.0.owner(label))
     }
 
-    /// Makes a single attempt; returns `None` if a writer holds or awaits the lock.
+    /// Acquires the lock without a wait; returns `None` if a writer holds or awaits it.
+    ///
+    /// The attempt is repeated only while the votes are [split](crate::TryLockRequest) among several clients. If they
+    /// stay split, the error is [`Undecided`](ErrorKind::Undecided).
     ///
     /// ```
     /// # use std::time::Duration;
