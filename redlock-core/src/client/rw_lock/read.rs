@@ -23,6 +23,7 @@ use crate::types::report::ReleaseOutcome;
 /// # Errors
 ///
 /// - [`Contended`](ErrorKind::Contended) if the waiting time is used up.
+/// - [`Undecided`](ErrorKind::Undecided) if it is used up, and the votes of the last attempt were split.
 /// - [`Unsupported`](ErrorKind::Unsupported) if a node does not support readers. Nothing is sent then.
 /// - The others of a [`LockRequest`].
 ///
