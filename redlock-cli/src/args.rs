@@ -145,7 +145,10 @@ pub(crate) struct Run {
     /// The outcomes of the command to which --at-least applies
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = AtLeastIf::Always, requires = "at_least")]
     pub(crate) at_least_if: AtLeastIf,
-    /// Runs the command once a period: implies -n, and keeps the lock for 0.9 of the period after success
+    /// Runs the command once a period: implies -n, and keeps the lock after success until 0.9 of the period has passed
+    /// since the start of the run. While too few servers reply, the run waits for a tenth of the period, at most 1m. -w
+    /// replaces this limit, and also makes the run wait while another client holds the lock. --unavailable fail does
+    /// not wait for servers
     #[arg(long, value_name = "PERIOD", value_parser = duration::parse, conflicts_with_all = ["at_least", "reader"])]
     pub(crate) once_per: Option<Duration>,
     /// Adds a fencing token to the lock, in REDLOCK_FENCING_TOKEN
@@ -171,7 +174,7 @@ pub(crate) struct Run {
 const RUN_HELP: &str = "\
 Exit codes: that of the command, or
   64  wrong usage, or nested in a run under the same lock
-  69  too few servers replied
+  69  too few servers replied, or the votes of several clients stayed split
   75  another client holds the lock (see -E)
   78  wrong configuration, or the name is used for something other than a lock
   79  the lock was lost and the command was stopped
@@ -219,9 +222,9 @@ pub(crate) struct Waiting {
     /// The longest wait if another client holds the lock [default: without a limit]
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// The behavior while too few servers reply
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Unavailable::Fail)]
-    pub(crate) unavailable: Unavailable,
+    /// The behavior while too few servers reply [default: fail; with --once-per: wait]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) unavailable: Option<Unavailable>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

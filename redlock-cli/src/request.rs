@@ -176,7 +176,7 @@ pub(crate) enum NotAcquiredKind {
     Conflict,
     /// The program itself runs under this lock.
     Nested,
-    /// Too few nodes replied.
+    /// Too few nodes replied, or the votes of several clients were split.
     Unavailable,
     /// The name is used for something other than a lock, or a setting is wrong.
     Config,
@@ -192,9 +192,15 @@ pub(crate) fn not_acquired(error: &Error) -> NotAcquired {
         ErrorKind::Contended => NotAcquiredKind::Conflict,
         ErrorKind::WrongType | ErrorKind::DamagedCounter | ErrorKind::Unsupported => NotAcquiredKind::Config,
         ErrorKind::InvalidInput => NotAcquiredKind::Usage,
+        // Also `Undecided`: with split votes, no client is known to hold the lock, so this is not a conflict.
         _ => NotAcquiredKind::Unavailable,
     };
     NotAcquired { kind, message: message(error) }
+}
+
+/// Returns whether only readers hold a lock that was not acquired.
+pub(crate) fn is_held_by_readers(error: &Error) -> bool {
+    error.holder().is_some_and(|holder| holder.to_string() == "readers")
 }
 
 /// Returns the error as one line.

@@ -147,7 +147,7 @@ impl Redlock {
         LockRequest::new(self.redlock.lock(resources, ttl), self.thread.clone())
     }
 
-    /// Makes a single attempt to lock a resource, or several: all or none.
+    /// Locks a resource, or several, without a wait for another holder: all or none.
     ///
     /// Returns a [`TryLockRequest`]: set options, then call [`acquire`](TryLockRequest::acquire). To wait for a limited
     /// time instead, use [`lock`](Redlock::lock) with [`max_wait`](LockRequest::max_wait). Same as

@@ -50,7 +50,7 @@
 //! let guard = redlock.lock("invoice:42", ttl).await?;
 //! assert!(guard.is_held() && guard.remaining() > Duration::from_secs(9));
 //!
-//! // While the lock is held: `None` after one attempt, an error after the wait.
+//! // While the lock is held: `None` at once, or an error after the wait.
 //! assert!(redlock.try_lock("invoice:42", ttl).await?.is_none());
 //! assert!(redlock.lock("invoice:42", ttl).max_wait(Duration::from_millis(5)).await.is_err());
 //!

@@ -36,7 +36,7 @@
 //! | Task | Item |
 //! |---|---|
 //! | Wait for a lock | [`Redlock::lock`], with [`max_wait`](LockRequest::max_wait) |
-//! | Make one attempt | [`Redlock::try_lock`] |
+//! | Lock without a wait | [`Redlock::try_lock`] |
 //! | Work under a lock that is renewed | [`Redlock::run`], [`keep_alive`](LockRequest::keep_alive) |
 //! | Detect a loss | [`Lease::is_held`], [`Lease::lost`] |
 //! | Lock several resources, all or none | `redlock.lock(["a", "b"], ttl)` |

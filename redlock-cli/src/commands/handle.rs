@@ -60,7 +60,7 @@ pub(super) async fn acquire(
             Err(error) => error,
         };
         let failure = request::failure(&error.after(redlock.now().saturating_duration_since(start)));
-        let again = waiting.unavailable == Unavailable::Wait && failure.code == Code::Unavailable;
+        let again = waiting.unavailable == Some(Unavailable::Wait) && failure.code == Code::Unavailable;
         if !again || until.is_some_and(|until| redlock.now() >= until) {
             return Err(failure);
         }

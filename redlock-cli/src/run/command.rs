@@ -3,11 +3,12 @@
 use std::env;
 use std::fs;
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::environment::{self, HOLDERS};
-use super::keep::{Keep, LONGEST};
+use super::keep::{Keep, LONGEST, outage_limit};
 use super::machine::{Leftover, Settings};
 use super::supervisor::{Outcome, Plan, supervise};
 use super::timing::Times;
@@ -58,15 +59,16 @@ fn plan(args: &Run, shared: &Shared, messages: &Messages) -> Result<Plan, Failur
     lookup::check(program)?;
     let found = settings::find(shared)?;
     found.warnings.iter().for_each(|warning| messages.warn(warning));
-    let keep = args.once_per.map(Keep::once_per).or(args
-        .at_least
-        .map(|at_least| Keep { at_least, success_only: args.at_least_if == AtLeastIf::Success }));
+    let keep = args.once_per.map(Keep::once_per).or(args.at_least.map(|at_least| Keep {
+        at_least,
+        since_request: false,
+        success_only: args.at_least_if == AtLeastIf::Success,
+    }));
     if keep.is_some_and(|keep| keep.at_least > LONGEST) {
         return Err(Failure::usage("a lock can be kept for at most 23 days"));
     }
     let holders = env::var(HOLDERS).ok().filter(|holders| !holders.is_empty());
-    let wait =
-        if args.once_per.is_some() && args.waiting.wait.is_none() { Wait::No } else { wait(&args.waiting) };
+    let (wait, wait_for_servers) = waits(&args.waiting, args.once_per);
     let task = Task {
         supervisor: rustix::process::getpid().as_raw_nonzero().get(),
         servers: found.servers,
@@ -74,7 +76,7 @@ fn plan(args: &Run, shared: &Shared, messages: &Messages) -> Result<Plan, Failur
         kind: Kind::new(args.sharing),
         ttl: args.ttl,
         wait,
-        wait_for_servers: args.waiting.unavailable == Unavailable::Wait,
+        wait_for_servers,
         fenced: args.fenced,
         owner: settings::owner(args.owner.as_deref()),
         ancestors: holders.iter().flat_map(|holders| holders.split(' ')).map(str::to_owned).collect(),
@@ -107,14 +109,21 @@ fn plan(args: &Run, shared: &Shared, messages: &Messages) -> Result<Plan, Failur
     Ok(Plan { task, settings, command, holders, pass_credentials, conflict_code: args.conflict_exit_code })
 }
 
-/// Returns how long to wait according to the options.
-pub(crate) fn wait(waiting: &Waiting) -> Wait {
-    match waiting.wait {
-        _ if waiting.no_wait => Wait::No,
-        Some(limit) if limit.is_zero() => Wait::No,
-        Some(limit) => Wait::For(limit),
-        None => Wait::Forever,
-    }
+/// Returns how long to wait according to the options, and whether that includes the wait for servers.
+///
+/// A job that runs once a period waits for servers by default, and for another client only with `-w`.
+fn waits(waiting: &Waiting, once_per: Option<Duration>) -> (Wait, bool) {
+    let default = if once_per.is_some() { Unavailable::Wait } else { Unavailable::Fail };
+    let wait_for_servers = waiting.unavailable.unwrap_or(default) == Unavailable::Wait;
+    let wait = match (waiting.wait, once_per) {
+        (Some(limit), _) if limit.is_zero() => Wait::No,
+        (Some(limit), _) => Wait::For(limit),
+        (None, Some(period)) if wait_for_servers => Wait::WhileUndecided(outage_limit(period)),
+        (None, Some(_)) => Wait::No,
+        (None, None) if waiting.no_wait => Wait::No,
+        (None, None) => Wait::Forever,
+    };
+    (wait, wait_for_servers)
 }
 
 /// Returns whether this process has a controlling terminal.
@@ -139,4 +148,48 @@ fn end_by_signal(signal: i32) -> u8 {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUARTER: Duration = Duration::from_secs(900);
+
+    fn waiting(no_wait: bool, wait: Option<u64>, unavailable: Option<Unavailable>) -> Waiting {
+        Waiting { no_wait, wait: wait.map(Duration::from_secs), unavailable }
+    }
+
+    #[test]
+    fn a_run_waits_for_the_holder_and_fails_without_servers() {
+        let cases = [
+            (waiting(false, None, None), (Wait::Forever, false)),
+            (waiting(true, None, None), (Wait::No, false)),
+            (waiting(false, Some(5), None), (Wait::For(Duration::from_secs(5)), false)),
+            (waiting(false, Some(0), Some(Unavailable::Wait)), (Wait::No, true)),
+            (waiting(false, None, Some(Unavailable::Wait)), (Wait::Forever, true)),
+        ];
+        for (options, expected) in cases {
+            assert_eq!(expected, waits(&options, None), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_once_a_period_waits_for_servers_and_not_for_the_holder() {
+        let by_default = (Wait::WhileUndecided(Duration::from_secs(60)), true);
+        let five = Wait::For(Duration::from_secs(5));
+        let cases = [
+            (waiting(false, None, None), by_default),
+            (waiting(true, None, None), by_default),
+            (waiting(false, None, Some(Unavailable::Wait)), by_default),
+            (waiting(false, None, Some(Unavailable::Fail)), (Wait::No, false)),
+            (waiting(true, None, Some(Unavailable::Fail)), (Wait::No, false)),
+            (waiting(false, Some(5), None), (five, true)),
+            (waiting(false, Some(5), Some(Unavailable::Fail)), (five, false)),
+            (waiting(false, Some(0), None), (Wait::No, true)),
+        ];
+        for (options, expected) in cases {
+            assert_eq!(expected, waits(&options, Some(QUARTER)), "{options:?}");
+        }
+    }
 }

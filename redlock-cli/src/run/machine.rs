@@ -22,6 +22,7 @@ use rustix::process::Signal;
 pub(crate) use self::events::{Action, Event, Leftover, Record, Settings};
 use self::events::{Output, ends};
 use self::work::{Moment, Work};
+use super::keep::Keep;
 use super::verdict::Verdict;
 use super::wire::{FromKeeper, Held, ToKeeper};
 use crate::duration::shown;
@@ -221,8 +222,10 @@ impl Machine {
         record.empty = Some(now);
         let verdict = work.verdict(ended, record.loss.as_deref());
         let keep = self.settings.keep.filter(|_| !matches!(verdict, Verdict::Lost(_)));
-        let granted = record.held.as_ref().map(|held| Instant::from(held.granted));
-        let keep = keep.zip(granted).and_then(|(keep, granted)| keep.rest(granted, now, ended.is_success()));
+        let rest = |(keep, held): (Keep, &Held)| {
+            keep.rest(held.granted.into(), held.waited, now, ended.is_success())
+        };
+        let keep = keep.zip(record.held.as_ref()).and_then(rest);
         self.release(verdict, keep, now);
     }
 

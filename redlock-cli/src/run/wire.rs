@@ -34,15 +34,17 @@ pub(crate) struct Task {
     pub(crate) debug: bool,
 }
 
-/// The wait while another client holds the lock.
+/// The wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Wait {
-    /// A single attempt.
+    /// A single attempt, which is repeated only while the votes are split.
     No,
     /// A wait of at most this time.
     For(Duration),
     /// A wait without a limit.
     Forever,
+    /// A wait of at most this time while no other client is known to hold the lock, and none otherwise.
+    WhileUndecided(Duration),
 }
 
 /// A message of the supervisor.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::{Child, Command};
+use std::time::Instant;
 
 use redlock_testkit::RedisServer;
 use rustix::process::Signal;
@@ -51,6 +52,93 @@ fn a_failed_job_may_be_repeated_and_a_successful_one_not() {
     };
     assert_eq!([Some(1), Some(0), Some(75)], [run("1"), run("0"), run("0")]);
     assert_eq!(2, cluster.lines("ran").len());
+}
+
+/// The servers are down when the period begins on all machines, and come back one after the other.
+#[test]
+fn an_outage_at_the_beginning_of_a_period_does_not_lose_it() {
+    let cluster = Cluster::new();
+    cluster.servers[0].kill();
+    cluster.servers[1].pause();
+    let names = ["first", "second", "third"];
+    let script = "echo x >> ran";
+    let options = ["-E", "0", "-v", "--once-per", "600"];
+    let runs = names.map(|name| cluster.run(name, &options, script));
+    for name in names {
+        cluster.says(name, "waiting: ");
+    }
+    sleep(1.0);
+    cluster.servers[1].resume();
+    cluster.servers[0].restart();
+    let ends = runs.map(|run| run.end());
+    assert!(ends.iter().all(|end| end.code() == Some(0)), "{ends:?}");
+    assert_eq!(1, cluster.lines("ran").len(), "{ends:?}");
+    let kept: Vec<_> = ends.iter().filter(|end| end.report["kept_seconds"].is_number()).collect();
+    let [end] = &kept[..] else { panic!("the run that succeeded keeps the lock: {ends:?}") };
+    let (waited, kept) = (end.at("waited_seconds"), end.at("kept_seconds"));
+    assert!(waited >= 1.0 && kept > 500.0, "{end:?}");
+    assert!(waited + kept <= 540.0, "the time counts from the request: {end:?}");
+}
+
+#[test]
+fn a_job_once_a_period_waits_for_servers_within_limits() {
+    let cluster = Cluster::new();
+    cluster.servers[..2].iter().for_each(RedisServer::kill);
+    for (name, options, limit) in [
+        ("default", &["--once-per", "20"][..], 2.0),
+        ("no-wait", &["-n", "--once-per", "20"], 2.0),
+        ("wait", &["--once-per", "600", "-w", "1"], 1.0),
+        ("fail", &["--once-per", "600", "--unavailable", "fail"], 0.0),
+    ] {
+        let start = Instant::now();
+        let end = cluster.run(name, options, "echo x >> ran").end();
+        let waited = start.elapsed().as_secs_f64();
+        // The default limit of a period of 600 s is a minute.
+        assert!(end.code() == Some(69) && waited >= limit && waited < 30.0, "{waited} s: {end:?}");
+        assert!(end.stderr.contains("2 of 3 nodes failed, so no quorum"), "{end:?}");
+    }
+    assert!(!cluster.path("ran").exists());
+}
+
+/// Three clients have a vote each, so none holds the lock.
+#[test]
+fn a_job_once_a_period_waits_while_the_votes_are_split() {
+    let cluster = Cluster::new();
+    for (server, token) in cluster.servers.iter().zip(["one", "two", "three"]) {
+        server.command(&["SET", "job", token]);
+    }
+    let end = cluster.run("try", &["-n", "-E", "0"], "echo x >> ran").end();
+    assert!(end.code() == Some(69) && end.stderr.contains("the votes are split"), "{end:?}");
+    assert_eq!("unavailable", end.report["outcome"], "{end:?}");
+    let job = cluster.run("job", &["-v", "--once-per", "600"], "echo x >> ran");
+    cluster.says("job", "waiting: ");
+    cluster.servers[..2].iter().for_each(|server| drop(server.command(&["DEL", "job"])));
+    assert_eq!(Some(0), job.end().code());
+    assert_eq!(1, cluster.lines("ran").len());
+}
+
+/// Another machine that runs the job is not awaited, and readers are, because they do not run it.
+#[test]
+fn a_job_once_a_period_waits_for_readers_only() {
+    let cluster = Cluster::new();
+    let script = "echo > running; until [ -e go ]; do sleep 0.01; done";
+    let reader = cluster.run("reader", &["--shared"], script);
+    cluster.lines("running");
+    let job = cluster.run(
+        "job",
+        &["-v", "--once-per", "600"],
+        "echo > started; until [ -e end ]; do sleep 0.01; done",
+    );
+    cluster.says("job", "waiting: ");
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!(Some(0), reader.end().code());
+    cluster.lines("started");
+    let start = Instant::now();
+    let other = cluster.run("other", &["--once-per", "600"], "true").end();
+    assert_eq!(Some(75), other.code(), "{other:?}");
+    assert!(start.elapsed().as_secs() < 30, "the limit of a minute is not for the holder");
+    fs::write(cluster.path("end"), "").unwrap();
+    assert_eq!(Some(0), job.end().code());
 }
 
 #[test]

@@ -20,9 +20,9 @@ pub struct LockRequest {
     thread: Thread,
 }
 
-/// A request for a single attempt: call [`acquire`](TryLockRequest::acquire) to get a guard or `None`.
+/// A request that does not wait: call [`acquire`](TryLockRequest::acquire) to get a guard or `None`.
 ///
-/// Same as [`crate::TryLockRequest`].
+/// Same as [`crate::TryLockRequest`]: the attempt is repeated only while the votes are split among several clients.
 #[derive(Debug)]
 #[must_use = "a request does nothing until it acquires"]
 pub struct TryLockRequest {
@@ -344,7 +344,7 @@ impl TryLockRequest {
         self.with(|request| request.owner(label))
     }
 
-    /// Makes the attempt; returns `None` if another client or task holds the lock.
+    /// Acquires the lock; returns `None` if another client or task holds it.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -88,11 +88,15 @@ impl Redlock {
         LockRequest::new(self.0.clone(), resources.into_resources(), ttl)
     }
 
-    /// Makes a single attempt to lock a resource, or several: all or none.
+    /// Locks a resource, or several, without a wait for another holder.
     ///
     /// Returns a [`TryLockRequest`]: `.await` it to get a guard, or `None` if another client or task holds the lock.
-    /// `ttl` is the same as for [`lock`](Redlock::lock). To wait for a limited time instead, use [`lock`](Redlock::lock)
-    /// with [`max_wait`](LockRequest::max_wait).
+    /// `ttl` is the same as for [`lock`](Redlock::lock). Several resources are locked all or none. To wait for a
+    /// limited time instead, use [`lock`](Redlock::lock) with [`max_wait`](LockRequest::max_wait).
+    ///
+    /// If several clients attempt at the same moment, and none of them gets a quorum, the
+    /// [attempt is repeated](TryLockRequest). If the votes stay split, the error is
+    /// [`Undecided`](crate::ErrorKind::Undecided), never `None`.
     ///
     /// If too many attempts are [in flight](Builder::max_concurrent_attempts), the attempt waits for its turn for up to
     /// 10 s. It then fails with [`Overloaded`](crate::ErrorKind::Overloaded).

@@ -67,7 +67,7 @@ pub struct LockRequest {
     running: Option<BoxFuture<Result<Guard, Error>>>,
 }
 
-/// A request for a single attempt: `.await` it to get a guard or `None`.
+/// A request that does not wait for another holder: `.await` it to get a guard or `None`.
 ///
 /// `None` has one of two meanings. A quorum of nodes named another client as the holder. Or a task of this process holds
 /// the lock or is ahead in the queue. To wait for a limited time instead, use [`lock`](crate::Redlock::lock) with
@@ -223,7 +223,7 @@ impl LockRequest {
     /// Sets a deadline for the wait, on the clock of [`Redlock::now`].
     ///
     /// It replaces [`max_wait`](LockRequest::max_wait), so that one deadline can limit several steps. A deadline that
-    /// has passed makes a single attempt.
+    /// has passed makes a single attempt, which is repeated only while the votes are [split](TryLockRequest).
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -659,8 +659,8 @@ impl TryLockRequest {
 
     /// Runs `work` under the lock if it is free; returns `None` if it is not.
     ///
-    /// Same as [`LockRequest::run`] after a single attempt. The lock is kept alive while the work runs, and the work is
-    /// dropped if the lock is lost.
+    /// Same as [`LockRequest::run`], without a wait for another holder. The lock is kept alive while the work runs, and
+    /// the work is dropped if the lock is lost.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]

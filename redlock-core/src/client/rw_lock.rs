@@ -142,9 +142,10 @@ impl RwLock {
         self.request(ttl).before_readers(self.gate.clone())
     }
 
-    /// Makes a single attempt to lock the resource for writing.
+    /// Locks the resource for writing, without a wait for another holder.
     ///
-    /// Same as [`try_lock`](crate::Redlock::try_lock). It does not keep readers out.
+    /// Same as [`try_lock`](crate::Redlock::try_lock): it repeats its attempt only while the votes are
+    /// [split](TryLockRequest). It does not keep readers out.
     ///
     /// ```
     /// # use std::time::Duration;

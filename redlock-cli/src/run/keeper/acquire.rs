@@ -15,6 +15,8 @@ const RETRY: Duration = Duration::from_millis(500);
 ///
 /// The first attempt does not wait. It determines the holder, for `report` and for the check of nested runs. A run that is
 /// nested in a run under the same lock would wait for itself.
+///
+/// A run that waits only while the holder is undecided makes only such attempts.
 pub(super) async fn acquire(
     redlock: &Redlock,
     task: &Task,
@@ -25,9 +27,10 @@ pub(super) async fn acquire(
     let target = target.map_err(|error| request::not_acquired(&error))?;
     let until = match task.wait {
         Wait::No => Some(start),
-        Wait::For(limit) => Some(start + limit),
+        Wait::For(limit) | Wait::WhileUndecided(limit) => Some(start + limit),
         Wait::Forever => None,
     };
+    let only_while_undecided = matches!(task.wait, Wait::WhileUndecided(_));
     let mut is_first = true;
     loop {
         let options = Options {
@@ -36,8 +39,8 @@ pub(super) async fn acquire(
             owner: Some(&task.owner),
             keep_alive: Some(KeepAlive::new()),
         };
-        let limit = if is_first { Some(start) } else { until };
-        let not_acquired = match target.acquire(&options, limit).await {
+        let limit = if is_first || only_while_undecided { Some(start) } else { until };
+        let (not_acquired, is_read) = match target.acquire(&options, limit).await {
             Ok(acquired) => return Ok((acquired, redlock.now().saturating_duration_since(start))),
             Err(error) => {
                 if let Some(lock) = nested(&target, &error, task).await {
@@ -45,22 +48,26 @@ pub(super) async fn acquire(
                     return Err(NotAcquired { kind: NotAcquiredKind::Nested, message });
                 }
                 // The error has the time of all requests, because a single request is only a part of the wait.
-                request::not_acquired(&error.after(redlock.now().saturating_duration_since(start)))
+                let error = error.after(redlock.now().saturating_duration_since(start));
+                (request::not_acquired(&error), request::is_held_by_readers(&error))
             }
         };
         let is_over = until.is_some_and(|until| redlock.now() >= until);
         let waits = match not_acquired.kind {
-            NotAcquiredKind::Conflict => is_first && !is_over,
-            NotAcquiredKind::Unavailable => !is_over && (task.wait_for_servers || is_first),
+            // Readers do not run the job.
+            NotAcquiredKind::Conflict if only_while_undecided => is_read,
+            NotAcquiredKind::Conflict => is_first,
+            NotAcquiredKind::Unavailable => task.wait_for_servers || is_first,
             _ => false,
         };
+        let waits = waits && !is_over;
         if !waits {
             return Err(not_acquired);
         }
         if is_first && (task.wait_for_servers || not_acquired.kind == NotAcquiredKind::Conflict) {
             report(format!("waiting: {}", not_acquired.message));
         }
-        if not_acquired.kind == NotAcquiredKind::Unavailable && !is_first {
+        if only_while_undecided || (not_acquired.kind == NotAcquiredKind::Unavailable && !is_first) {
             tokio::time::sleep(delay(redlock.now(), until)).await;
         }
         is_first = false;

@@ -359,7 +359,7 @@ fn leftovers_are_awaited_or_left() {
 
 #[test]
 fn a_lock_is_kept_for_the_rest_but_not_after_a_loss() {
-    let keep = Some(Keep { at_least: ms(50_000), success_only: false });
+    let keep = Some(Keep { at_least: ms(50_000), since_request: false, success_only: false });
     let mut test = Test::running(Settings { keep, ..settings() });
     test.on(100, Event::Ended(Ended::Exited(1)));
     let rest = Some(ms(49_900));

@@ -23,6 +23,7 @@ use crate::types::report::ReleaseOutcome;
 /// # Errors
 ///
 /// - [`Contended`](ErrorKind::Contended) if the waiting time is used up.
+/// - [`Undecided`](ErrorKind::Undecided) if it is used up, and the votes of the last attempt were split.
 /// - [`Unsupported`](ErrorKind::Unsupported) if a node does not support readers. Nothing is sent then.
 /// - The others of a [`LockRequest`].
 ///
@@ -137,7 +138,10 @@ impl ReadRequest {
         Self(self.0.owner(label))
     }
 
-    /// Makes a single attempt; returns `None` if a writer holds or awaits the lock.
+    /// Acquires the lock without a wait; returns `None` if a writer holds or awaits it.
+    ///
+    /// The attempt is repeated only while the votes are [split](crate::TryLockRequest) among several clients. If they
+    /// stay split, the error is [`Undecided`](ErrorKind::Undecided).
     ///
     /// ```
     /// # use std::time::Duration;

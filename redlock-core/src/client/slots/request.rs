@@ -175,7 +175,11 @@ impl SlotRequest {
         self.with(|request| request.owner(label))
     }
 
-    /// Attempts each slot once; returns `None` if all of them are held.
+    /// Acquires a free slot without a wait; returns `None` if all slots are held.
+    ///
+    /// Each slot is attempted once. The attempts are repeated only while the votes on a slot are
+    /// [split](crate::TryLockRequest) among several clients. If they stay split, the error is
+    /// [`Undecided`](ErrorKind::Undecided).
     ///
     /// ```
     /// # use std::time::Duration;
