@@ -192,17 +192,23 @@ impl Responses {
 
     /// Returns whether one client has the resources on a quorum of nodes, according to the denials.
     ///
-    /// Nodes that are one server have one denial. A denial without a key names no holder, because there is none.
     pub(crate) fn contention(&self, inner: &Inner, is_confirmation: bool) -> Contention {
+        contention(&self.denials(is_confirmation), self.tally(inner).pending(), inner.quorum())
+    }
+
+    /// Returns the holders that denials name; `None` for a denial that may be caused by any client.
+    ///
+    /// Nodes that are one server have one denial. A denial of a key that is gone is caused by no client. A confirmation is
+    /// denied without a holder only if the key is gone.
+    fn denials(&self, is_confirmation: bool) -> impl Iterator<Item = Option<&Token>> + Clone {
         let denials = self.responses.iter().enumerate().filter_map(|(index, response)| {
             let is_same = |other: &Response| other.server.is_some() && other.server == response.server;
             let mut earlier = self.responses[..index].iter().filter(|other| is_same(other));
             response.denial().filter(|_| earlier.all(|other| other.denial().is_none()))
         });
-        // A confirmation is denied without a holder if the key is gone.
-        let has_holder = |denial: &&Denial| denial.holder.is_some() || !(denial.is_gone || is_confirmation);
-        let holders = denials.filter(has_holder).map(|denial| denial.holder.as_ref());
-        contention(&holders, self.tally(inner).pending(), inner.quorum())
+        let has_holder =
+            move |denial: &&Denial| denial.holder.is_some() || !(denial.is_gone || is_confirmation);
+        denials.filter(has_holder).map(|denial| denial.holder.as_ref())
     }
 
     /// Returns the holder that caused a denial, if a node reported it.
@@ -347,6 +353,22 @@ mod tests {
             responses.put(index, Response { outcome, latency: Duration::ZERO, server });
         }
         responses
+    }
+
+    #[test]
+    fn a_denial_of_a_key_that_is_gone_is_caused_by_no_client() {
+        let holder = Token::from_bytes("a");
+        let denied = |denial: &Denial| Outcome::Denied(denial.clone());
+        let (named, unnamed, gone) = (Denial::by(holder.clone()), Denial::default(), Denial::of_gone_key());
+        let all = [(denied(&named), None), (denied(&unnamed), None), (denied(&gone), None)];
+        let denials = |votes: &[(Outcome, Option<&str>)], is_confirmation| -> Vec<_> {
+            responses(votes).denials(is_confirmation).map(|holder| holder.cloned()).collect()
+        };
+        assert_eq!(vec![Some(holder.clone()), None], denials(&all, false));
+        assert_eq!(vec![Some(holder.clone())], denials(&all, true));
+        let aliases =
+            [(denied(&named), Some("s")), (Outcome::TimedOut, Some("s")), (denied(&named), Some("s"))];
+        assert_eq!(vec![Some(holder)], denials(&aliases, false), "one server has one denial");
     }
 
     #[test]
