@@ -12,9 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use redlock_redis_rs::{
-    Address, Error, Options, Preflight, PreflightSettings, Redlock, builder_with, preflight,
-};
+use redlock_doctor::{Preflight, PreflightSettings, preflight};
+use redlock_redis_rs::{Address, Error, IntoConnector, Options, Redlock, builder_with};
 use serde::{Deserialize, Serialize};
 
 use self::file::File;
@@ -175,7 +174,8 @@ impl Servers {
 
     /// Checks the servers.
     pub(crate) async fn preflight(&self, settings: PreflightSettings) -> Result<Preflight, Error> {
-        preflight(&self.urls, &self.options(), settings).await
+        let options = self.options();
+        preflight(self.urls.iter().map(|url| url.into_connector(&options)), &options, settings).await
     }
 
     fn options(&self) -> Options {

@@ -17,7 +17,6 @@
 //! - [`watch`](LockNode::watch) notifies waiters when a resource may be free.
 //! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
 //! - [`server`](LockNode::server) lets the core detect two names of one server.
-//! - [`renew`](LockNode::renew) extends on servers that cannot compare TTLs.
 //! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner no longer uses.
 //! - [`acquire_shared`](LockNode::acquire_shared) lets many readers hold a resource: see [below](self#readers).
 //! - [`capabilities`](LockNode::capabilities) returns the supported operations.
@@ -218,15 +217,6 @@ pub trait LockNode: Send + Sync + 'static {
     /// Granted if every resource still holds the token. Otherwise denied, and nothing is changed. Never shortens a TTL,
     /// and never creates a resource.
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
-
-    /// Same as [`extend`](LockNode::extend). The caller promises that all requests about this claim so far had this TTL.
-    ///
-    /// The default calls [`extend`](LockNode::extend). Override it for a server that cannot compare TTLs, and thus fails
-    /// every `extend`. Such a server may set the TTL as it is, even late: it never carries out a longer one. Thus it must
-    /// fail every [`keep_for`](LockNode::keep_for), too: a late renewal could shorten the time of a kept lock.
-    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.extend(claim, ttl).await
-    }
 
     /// Deletes each resource that still holds the token.
     ///

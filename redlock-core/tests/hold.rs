@@ -3,13 +3,12 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::node::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
-use redlock_core::{ErrorKind, LeaseState, Loss, Redlock, ReleaseOutcome};
-use redlock_testkit::{Fault, Faulty, MemoryNode, Operation};
+use redlock_core::node::{NodeError, Ttl};
+use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome};
+use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
 fn the_validity_of_an_extension_counts_from_before_its_first_request() {
@@ -71,54 +70,6 @@ fn a_failed_extension_leaves_the_lease_as_it_was() {
         world.nodes.iter().for_each(Faulty::clear_faults);
         world.redlock.close().await;
         assert!(other.try_lock("a", TTL).await.unwrap().is_some());
-    });
-}
-
-/// A server that cannot compare TTLs: it fails every extension, and renews by setting the TTL as it is.
-struct WithoutComparison(MemoryNode);
-
-#[async_trait]
-impl LockNode for WithoutComparison {
-    fn label(&self) -> &str {
-        self.0.label()
-    }
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.0.acquire(claim, ttl).await
-    }
-    async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Err(NodeError::rejected("no comparison"))
-    }
-    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.0.keep_for(claim, ttl).await
-    }
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.0.release(claim).await
-    }
-}
-
-#[test]
-fn a_lease_is_renewed_without_comparison_until_its_ttl_changes() {
-    with_nodes(1, async |world| {
-        let server = MemoryNode::with_runtime("server", world.process.runtime());
-        let node = || Arc::new(WithoutComparison(server.clone())) as Arc<dyn LockNode>;
-        let redlock = Redlock::builder(world.process.clone()).nodes([node()]).build().unwrap();
-        for other in [2 * TTL, TTL / 2] {
-            let guard = redlock.lock("a", TTL).await.unwrap();
-            world.sleep(TTL / 2).await;
-            guard.extend(TTL).await.unwrap();
-            assert_eq!(Some(TTL), server.remaining("a"));
-            assert_eq!(ErrorKind::NoQuorum, kind(guard.extend(other).await));
-            // The other TTL may still be carried out, so that a renewal could shorten it.
-            assert_eq!(ErrorKind::NoQuorum, kind(guard.extend(TTL).await));
-            guard.release().await.unwrap();
-        }
-
-        let detached = redlock.lock("a", TTL).await.unwrap().detach().await;
-        assert_eq!(
-            ErrorKind::NoQuorum,
-            kind(redlock.resume(&detached).await),
-            "its earlier TTLs are unknown"
-        );
     });
 }
 

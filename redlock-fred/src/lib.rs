@@ -186,13 +186,11 @@ mod socket;
 mod tls;
 
 pub use redlock_core::{self, *};
-pub use redlock_wire::{
-    Address, Credentials, Endpoint, Finding, Options, Preflight, PreflightSettings, Severity,
-};
+pub use redlock_wire::{Address, Credentials, Endpoint, Options};
 
 pub use crate::address::IntoConnector;
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
-pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection, preflight};
+pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection};
 pub use crate::connection::{Connection, Connector};
 pub use crate::shared::BorrowedConnection;

@@ -8,10 +8,7 @@ use fred::interfaces::ClientLike;
 use fred::types::config::{Config, ReconnectPolicy};
 use redlock_adapter_tests::{Adapter, adapter_tests};
 use redlock_fred::node::LockNode;
-use redlock_fred::{
-    Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings,
-    node_with_connection,
-};
+use redlock_fred::{Builder, Connector, Error, IntoConnector, Node, Options, node_with_connection};
 
 struct Fred;
 
@@ -35,14 +32,6 @@ impl Adapter for Fred {
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
         redlock_fred::builder_with(urls, options)
-    }
-
-    async fn preflight(
-        urls: Vec<String>,
-        options: &Options,
-        settings: PreflightSettings,
-    ) -> Result<Preflight, Error> {
-        redlock_fred::preflight(urls, options, settings).await
     }
 
     async fn borrowed(url: String, options: &Options) -> Arc<dyn LockNode> {

@@ -2,7 +2,7 @@
 
 use redis::aio::ConnectionLike;
 use redlock_core::{Builder, Error};
-use redlock_wire::{Options, Preflight, PreflightSettings};
+use redlock_wire::Options;
 
 use crate::address::IntoConnector;
 use crate::connection::Connector;
@@ -86,38 +86,6 @@ pub fn builder_with<A: IntoConnector>(
 /// Same as [`IntoConnector::into_connector`].
 pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Error> {
     Ok(Node::new(address.into_connector(options)?, options))
-}
-
-/// Checks the servers at `addresses`: configuration, clocks, rights and latency.
-///
-/// Log the [findings](Preflight::findings) when a service starts. Each states its consequence and what to do. Opens a
-/// connection to each server for the check, and takes about as long as the clocks are
-/// [observed](PreflightSettings::observe).
-///
-/// ```no_run
-/// # #[cfg(feature = "tokio")]
-/// # async fn example() -> Result<(), redlock_redis_rs::Error> {
-/// use std::time::Duration;
-/// use redlock_redis_rs::{Options, PreflightSettings, preflight};
-///
-/// let nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
-/// let settings = PreflightSettings::new(Duration::from_secs(30));
-/// for finding in preflight(nodes, &Options::tokio(), settings).await?.findings() {
-///     eprintln!("{finding}");
-/// }
-/// # Ok(()) }
-/// ```
-///
-/// # Errors
-///
-/// Same as [`builder_with`]. Unreachable servers are findings, not errors.
-pub async fn preflight<A: IntoConnector>(
-    addresses: impl IntoIterator<Item = A>,
-    options: &Options,
-    settings: PreflightSettings,
-) -> Result<Preflight, Error> {
-    let connectors = addresses.into_iter().map(|address| address.into_connector(options));
-    redlock_wire::preflight(connectors, options, settings).await
 }
 
 /// Creates a node over an existing connection of the application.

@@ -191,16 +191,14 @@ mod socket;
 mod tls;
 
 pub use redlock_core::{self, *};
-pub use redlock_wire::{
-    Address, Credentials, Endpoint, Finding, Options, Preflight, PreflightSettings, Severity,
-};
+pub use redlock_wire::{Address, Credentials, Endpoint, Options};
 
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::address::IntoConnector;
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
-pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection, preflight};
+pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection};
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::connection::{Connection, Connector};
 #[cfg(any(feature = "tokio", feature = "smol"))]

@@ -7,10 +7,7 @@ use redis::Client;
 use redis::aio::ConnectionManagerConfig;
 use redlock_adapter_tests::{Adapter, adapter_tests};
 use redlock_redis_rs::node::LockNode;
-use redlock_redis_rs::{
-    Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings,
-    node_with_connection,
-};
+use redlock_redis_rs::{Builder, Connector, Error, IntoConnector, Node, Options, node_with_connection};
 
 struct RedisRs;
 
@@ -34,14 +31,6 @@ impl Adapter for RedisRs {
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
         redlock_redis_rs::builder_with(urls, options)
-    }
-
-    async fn preflight(
-        urls: Vec<String>,
-        options: &Options,
-        settings: PreflightSettings,
-    ) -> Result<Preflight, Error> {
-        redlock_redis_rs::preflight(urls, options, settings).await
     }
 
     /// The time limit of the client, 500 ms, is off, since a busy machine exceeds it.

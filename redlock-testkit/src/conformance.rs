@@ -86,7 +86,6 @@ mod many;
 mod names;
 mod needs;
 mod release;
-mod renew;
 mod shared;
 mod stage;
 mod watch;
@@ -299,9 +298,6 @@ macro_rules! __conformance_cases {
             extend::extend_revives_no_resource
             extend::extend_denies_a_resource_of_another_holder
             extend::extend_requires_every_resource
-            renew::renew_prolongs_the_time_to_live
-            renew::renew_creates_and_revives_nothing
-            renew::renew_requires_every_resource
             keep::keep_for_shortens [keep]
             keep::keep_for_lengthens [keep]
             keep::keep_for_requires_every_resource [keep]

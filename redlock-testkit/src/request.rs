@@ -30,8 +30,6 @@ pub enum Request {
     Acquire(Claim, Ttl),
     /// [`LockNode::extend`].
     Extend(Claim, Ttl),
-    /// [`LockNode::renew`].
-    Renew(Claim, Ttl),
     /// [`LockNode::keep_for`].
     Keep(Claim, Ttl),
     /// [`LockNode::acquire_fenced`].
@@ -58,7 +56,7 @@ pub enum Request {
 pub enum Operation {
     /// [`LockNode::acquire`], fenced, shared or not, and [`LockNode::refill_fenced`].
     Acquire,
-    /// [`LockNode::extend`], [`LockNode::renew`] and [`LockNode::keep_for`].
+    /// [`LockNode::extend`] and [`LockNode::keep_for`].
     Extend,
     /// [`LockNode::release`].
     Release,
@@ -95,8 +93,8 @@ impl Request {
     /// # use redlock_testkit::{Operation, Request};
     /// let resources = "orders:42".into_resources()?;
     /// let claim = Claim::new(resources, Token::from_bytes("alice"));
-    /// let renewal = Request::Renew(claim.clone(), Ttl::MAX);
-    /// assert_eq!(Operation::Extend, renewal.operation(), "a renewal is an extension");
+    /// let keep = Request::Keep(claim.clone(), Ttl::MAX);
+    /// assert_eq!(Operation::Extend, keep.operation(), "it sets the time of a held lock");
     /// assert_eq!(Operation::Release, Request::Release(claim).operation());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -107,7 +105,7 @@ impl Request {
             | Self::AcquireShared(..)
             | Self::RefillFenced(..) => Operation::Acquire,
             Self::Confirm(..) => Operation::Confirm,
-            Self::Extend(..) | Self::Renew(..) | Self::Keep(..) => Operation::Extend,
+            Self::Extend(..) | Self::Keep(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
             Self::Inspect(_) => Operation::Inspect,
             Self::Watch(_) | Self::WatchShared(_) => Operation::Watch,
@@ -130,7 +128,6 @@ impl Request {
         match self {
             Self::Acquire(claim, _)
             | Self::Extend(claim, _)
-            | Self::Renew(claim, _)
             | Self::Keep(claim, _)
             | Self::AcquireFenced(claim, _)
             | Self::AcquireShared(claim, ..)
@@ -167,7 +164,6 @@ impl Request {
         Ok(match self {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await?.into(),
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await?.into(),
-            Self::Renew(claim, ttl) => node.renew(claim, *ttl).await?.into(),
             Self::Keep(claim, ttl) => node.keep_for(claim, *ttl).await?.into(),
             Self::AcquireFenced(claim, ttl) => node.acquire_fenced(claim, *ttl).await?.into(),
             Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await?.into(),
@@ -186,11 +182,9 @@ impl Request {
     pub(crate) fn denied(&self) -> Option<NodeReply> {
         let denial = Denial::default();
         match self {
-            Self::Acquire(..)
-            | Self::AcquireShared(..)
-            | Self::Extend(..)
-            | Self::Renew(..)
-            | Self::Keep(..) => Some(Vote::Denied(denial).into()),
+            Self::Acquire(..) | Self::AcquireShared(..) | Self::Extend(..) | Self::Keep(..) => {
+                Some(Vote::Denied(denial).into())
+            }
             Self::AcquireFenced(..) => Some(FencedVote::Denied(denial).into()),
             Self::Confirm(..) | Self::RefillFenced(..) => Some(ConfirmVote::Denied(denial).into()),
             Self::Release(_) => Some(false.into()),

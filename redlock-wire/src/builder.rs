@@ -21,11 +21,15 @@ pub fn builder<C: Connector>(
     options: &Options,
 ) -> Result<Builder, Error> {
     let node = |connector| Arc::new(Node::new(connector, options)) as Arc<dyn LockNode>;
-    Ok(Builder::new(options.runtime()).nodes(all(connectors)?.into_iter().map(node)))
+    Ok(Builder::new(options.runtime()).nodes(valid_connectors(connectors)?.into_iter().map(node)))
 }
 
 /// Returns all connectors, or the first error with the position of its address.
-pub(crate) fn all<C>(connectors: impl IntoIterator<Item = Result<C, Error>>) -> Result<Vec<C>, Error> {
+///
+/// # Errors
+///
+/// - Same as [`builder`].
+pub fn valid_connectors<C>(connectors: impl IntoIterator<Item = Result<C, Error>>) -> Result<Vec<C>, Error> {
     let mut connectors = connectors.into_iter();
     let mut valid = Vec::new();
     while let Some(connector) = connectors.next() {
@@ -59,7 +63,7 @@ mod tests {
     use crate::fake::Fake;
 
     fn message(urls: &[&str]) -> String {
-        let error = all(urls.iter().map(|url| Address::parse(url))).unwrap_err();
+        let error = valid_connectors(urls.iter().map(|url| Address::parse(url))).unwrap_err();
         assert_eq!(ErrorKind::InvalidInput, error.kind());
         error.to_string()
     }
@@ -83,13 +87,13 @@ mod tests {
         redlock.close().await;
         let error = redlock.try_lock("a", Duration::from_secs(1)).await.unwrap_err();
         let shown = error.to_string();
-        let same = all::<Address>([Err(error)]).unwrap_err();
+        let same = valid_connectors::<Address>([Err(error)]).unwrap_err();
         assert_eq!((ErrorKind::Closed, shown), (same.kind(), same.to_string()));
     }
 
     #[test]
     fn valid_addresses_keep_their_order() {
-        let valid = all(["redis://b", "redis://a"].map(Address::parse)).unwrap();
+        let valid = valid_connectors(["redis://b", "redis://a"].map(Address::parse)).unwrap();
         assert_eq!(["b:6379", "a:6379"], *valid.iter().map(ToString::to_string).collect::<Vec<_>>());
     }
 }

@@ -21,7 +21,7 @@ use crate::admission::look::{self, GET, Look};
 use crate::admission::rule::Finding;
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
-use crate::native::{self, Natives};
+use crate::native;
 use crate::outbox::Outbox;
 use crate::push::Hub;
 use crate::request::{Dialect, Exchange};
@@ -89,8 +89,8 @@ impl<K: Connection> Link<K> {
     /// Returns the features of the server that requests use.
     pub(crate) fn dialect(&self) -> Dialect {
         let only_scripts = self.only_scripts.load(Ordering::Relaxed);
-        let natives = if only_scripts { Natives::default() } else { self.server.natives };
-        Dialect { set_get: self.server.set_get, natives, scripts: self.server.scripts.is_ok() }
+        let delete = self.server.delete.filter(|_| !only_scripts);
+        Dialect { set_get: self.server.set_get, delete, scripts: self.server.scripts.is_ok() }
     }
 
     /// Records that the server rejected a native command. If it always will, only scripts are sent from now on.

@@ -20,7 +20,7 @@ use redlock_core::node::ServerId;
 
 use crate::commands;
 use crate::connection::{Command, Connection, Reply};
-use crate::native::Natives;
+use crate::native::Native;
 use crate::options::Options;
 use crate::secret::Secret;
 
@@ -32,8 +32,8 @@ pub(crate) struct Server {
     /// Support for `SET .. NX GET`: Redis from 7.0 on, and every Valkey, which reports the Redis version that it is
     /// compatible with.
     pub(crate) set_get: bool,
-    /// Commands that replace scripts.
-    pub(crate) natives: Natives,
+    /// The command that replaces the script of a release.
+    pub(crate) delete: Option<Native>,
     /// Permission to call scripts. The error is the reason why not.
     pub(crate) scripts: Result<(), String>,
     /// Support for notifications of changes. The error is the reason why not.
@@ -72,11 +72,11 @@ pub(crate) async fn handshake<C: Connection>(
     let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
     let mut server = understand(tracking, known, secret)?;
     if !options.native_commands {
-        server.natives = Natives::default();
+        server.delete = None;
     }
     if let Err(reason) = &server.scripts {
-        server.natives = Natives::tried(connection, &options.keys.prefix).await;
-        if server.natives.delete.is_none() {
+        server.delete = Native::tried(connection, &options.keys.prefix).await;
+        if server.delete.is_none() {
             return Err(format!("locks cannot be released: {reason}"));
         }
     }
@@ -154,7 +154,7 @@ pub(crate) fn described(info: &str, pushes: Result<(), String>) -> Server {
     Server {
         id: field("run_id").map(ServerId::new),
         set_get: major.is_some_and(|major| major >= 7),
-        natives: Natives::of_version(field),
+        delete: Native::of_version(field),
         scripts: Ok(()),
         pushes,
     }

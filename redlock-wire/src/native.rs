@@ -1,83 +1,57 @@
-//! Commands that compare a value on the server, and so replace a script.
+//! Commands that compare a value on the server before they delete it, and so replace the script of a release.
 //!
 //! A native release takes about a third of the server time of the script. The version of the server decides at the
 //! handshake. A server that rejects the command anyway, for example because of its ACL, receives the script instead, and
 //! from then on only scripts.
 //!
-//! If a server forbids scripts, the handshake tries the commands themselves. Only there is a lock renewed by a native
-//! command, because `SET .. IFEQ` can shorten a TTL. There it cannot: such a server carries out no longer extension, and
-//! the core [renews](redlock_core::node::LockNode::renew) only with the first TTL.
+//! If a server forbids scripts, the handshake tries the commands themselves. Such a server extends no lock: `SET .. IFEQ`
+//! can shorten a TTL if it is carried out late, and no other command compares the token.
 
-use redlock_core::node::{Claim, NodeError, Vote};
+use redlock_core::node::NodeError;
 
 use crate::connection::{Command, Connection, Reply};
 use crate::reply;
 
-/// A command that compares a value on the server.
+/// A command that deletes a key if it holds a given value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Native {
     /// `DELIFEQ`, of Valkey from 9.0 on.
     DelIfEq,
     /// `DELEX .. IFEQ`, of Redis from 8.4 on.
     DelEx,
-    /// `SET .. IFEQ`, of Valkey from 8.1 and Redis from 8.4 on. It sets the TTL, even to a shorter one.
-    SetIfEq,
-}
-
-/// The commands of this kind that a server has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Natives {
-    /// The command that deletes a key.
-    pub(crate) delete: Option<Native>,
-    /// The command that sets the TTL of a key, if the server forbids scripts.
-    pub(crate) renew: Option<Native>,
-}
-
-impl Natives {
-    /// Returns the commands of a server by the fields of `INFO server`.
-    ///
-    /// Servers that are compatible with Redis report a Redis version, too. Only Valkey is distinguished from them; it
-    /// reports Redis 7.2.
-    pub(crate) fn of_version<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
-        let valkey = field("valkey_version").and_then(version);
-        let redis = field("redis_version").and_then(version);
-        let delete = match (valkey, redis) {
-            (Some(valkey), _) => (valkey >= (9, 0)).then_some(Native::DelIfEq),
-            (None, redis) => redis.filter(|redis| *redis >= (8, 4)).map(|_| Native::DelEx),
-        };
-        Self { delete, renew: None }
-    }
-
-    /// Returns the commands that a server without scripts carries out.
-    ///
-    /// They are tried on a key that should not exist, with a value that no lock has. Thus nothing is changed.
-    pub(crate) async fn tried<C: Connection>(connection: &C, prefix: &[u8]) -> Self {
-        let key = [prefix, b"redlock:probe"].concat();
-        let all = [Native::DelIfEq, Native::DelEx, Native::SetIfEq];
-        let requests = all.map(|native| native.pack::<C>(&key, b"", b"1")).into();
-        let replies = connection.pipeline(requests).await.unwrap_or_default();
-        let works = |native: &Native| {
-            let reply = all.iter().zip(&replies).find_map(|(one, reply)| (one == native).then_some(reply));
-            reply.is_some_and(|reply| !matches!(reply, Reply::Error(message) if !concerns_key(message)))
-        };
-        Self {
-            delete: [Native::DelIfEq, Native::DelEx].into_iter().find(works),
-            renew: Some(Native::SetIfEq).filter(works),
-        }
-    }
 }
 
 impl Native {
-    /// Packs the command for a key that is to hold `token`. Only [`SetIfEq`](Native::SetIfEq) uses `millis`.
-    pub(crate) fn pack<C: Connection>(self, key: &[u8], token: &[u8], millis: &[u8]) -> C::Packed {
+    /// Returns the command of a server by the fields of `INFO server`.
+    ///
+    /// Servers that are compatible with Redis report a Redis version, too. Only Valkey is distinguished from them; it
+    /// reports Redis 7.2.
+    pub(crate) fn of_version<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
+        let valkey = field("valkey_version").and_then(version);
+        let redis = field("redis_version").and_then(version);
+        match (valkey, redis) {
+            (Some(valkey), _) => (valkey >= (9, 0)).then_some(Self::DelIfEq),
+            (None, redis) => redis.filter(|redis| *redis >= (8, 4)).map(|_| Self::DelEx),
+        }
+    }
+
+    /// Returns the command that a server without scripts carries out.
+    ///
+    /// Both are tried on a key that should not exist, with a value that no lock has. Thus nothing is changed.
+    pub(crate) async fn tried<C: Connection>(connection: &C, prefix: &[u8]) -> Option<Self> {
+        let key = [prefix, b"redlock:probe"].concat();
+        let both = [Self::DelIfEq, Self::DelEx];
+        let requests = both.map(|native| native.pack::<C>(&key, b"")).into();
+        let replies = connection.pipeline(requests).await.unwrap_or_default();
+        let works = |reply: &Reply| !matches!(reply, Reply::Error(message) if !concerns_key(message));
+        both.into_iter().zip(&replies).find_map(|(native, reply)| works(reply).then_some(native))
+    }
+
+    /// Packs the command that deletes a key that holds `token`.
+    pub(crate) fn pack<C: Connection>(self, key: &[u8], token: &[u8]) -> C::Packed {
         match self {
             Self::DelIfEq => C::pack(Command::Other { name: "DELIFEQ", args: &[key, token] }),
             Self::DelEx => C::pack(Command::Other { name: "DELEX", args: &[key, b"IFEQ", token] }),
-            // `GET` returns the value that was compared, and so the holder of a denial.
-            Self::SetIfEq => {
-                let args: &[&[u8]] = &[key, token, b"IFEQ", token, b"GET", b"PX", millis];
-                C::pack(Command::Other { name: "SET", args })
-            }
         }
     }
 }
@@ -106,17 +80,12 @@ pub(crate) fn deleted(reply: &Reply) -> Result<bool, NodeError> {
     }
 }
 
-/// Interprets the reply to [`Native::SetIfEq`]: the value that was compared, or nil if there is none.
-pub(crate) fn renewed(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
-    reply::get(reply, claim)
-}
-
 /// Returns whether an error is about a key, not about the command.
 ///
 /// The user may not use this key, it has another type, or it is in another slot.
 fn concerns_key(message: &str) -> bool {
     message.starts_with("NOPERM") && message.contains("permissions to access")
-        || ["WRONGTYPE", "MOVED", "OOM"].iter().any(|code| message.starts_with(code))
+        || ["WRONGTYPE", "MOVED"].iter().any(|code| message.starts_with(code))
 }
 
 /// Reads the first two numbers of a version.
@@ -127,19 +96,14 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use redlock_core::IntoResources;
-    use redlock_core::node::{Denial, NodeErrorKind, Token};
-
     use super::*;
 
     #[test]
     fn the_version_decides() {
         let of = |fields: &'static [(&str, &str)]| {
-            let natives = Natives::of_version(|name| {
+            Native::of_version(|name| {
                 fields.iter().find_map(|(field, value)| (*field == name).then_some(*value))
-            });
-            assert_eq!(None, natives.renew, "only where scripts are forbidden");
-            natives.delete
+            })
         };
         assert_eq!(None, of(&[]));
         assert_eq!(None, of(&[("redis_version", "8.2.9")]));
@@ -176,18 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_those_of_the_scripts() {
+    fn replies_are_those_of_the_script() {
         assert_eq!(Ok(true), deleted(&Reply::Int(1)).map_err(|error| error.kind()));
         assert_eq!(Ok(false), deleted(&Reply::Int(0)).map_err(|error| error.kind()));
-        let wrong_type = || Reply::Error("WRONGTYPE Operation against a key".into());
-        assert_eq!(Ok(false), deleted(&wrong_type()).map_err(|error| error.kind()));
-
-        let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes("mine"));
-        let vote = |reply| renewed(reply, &claim).map_err(|error| error.kind());
-        let bytes = |text: &str| Reply::Bytes(text.into());
-        assert_eq!(Ok(Vote::Granted), vote(bytes("mine")));
-        assert_eq!(Ok(Vote::Denied(Denial::default())), vote(Reply::Nil));
-        assert_eq!(Ok(Vote::Denied(Denial::by(Token::from_bytes("other")))), vote(bytes("other")));
-        assert_eq!(Err(NodeErrorKind::WrongType), vote(wrong_type()));
+        let wrong_type = Reply::Error("WRONGTYPE Operation against a key".into());
+        assert_eq!(Ok(false), deleted(&wrong_type).map_err(|error| error.kind()));
     }
 }

@@ -279,11 +279,6 @@ impl<C: Connector> LockNode for Node<C> {
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
-    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let request = self.request(Op::Renew, claim, Some(ttl), None);
-        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
-    }
-
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let request = self.request(Op::Keep, claim, Some(ttl), None);
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await

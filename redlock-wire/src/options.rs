@@ -281,6 +281,20 @@ impl Options {
         self
     }
 
+    /// Returns whether a [longest TTL](Self::longest_ttl) is set.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use std::time::Duration;
+    /// # use redlock_wire::Options;
+    /// let options = Options::tokio();
+    /// assert!(!options.has_longest_ttl());
+    /// assert!(options.longest_ttl(Duration::from_secs(30)).has_longest_ttl()); }
+    /// ```
+    pub fn has_longest_ttl(&self) -> bool {
+        self.longest.is_some()
+    }
+
     /// Sets the prefix of the keys of fencing counters.
     ///
     /// The default is `redlock:fence:`. The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs

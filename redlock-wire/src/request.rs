@@ -10,10 +10,10 @@ use redlock_core::node::{Claim, NodeError, Ttl, Vote};
 use redlock_core::{FencingToken, Resource};
 
 use crate::connection::{Command, Connection, Failure, Reply};
-use crate::native::{self, Native, Natives};
+use crate::native::{self, Native};
 use crate::options::Options;
 use crate::reply::{self, unanswered};
-use crate::script::{Script, ScriptArgs, is_unknown_script, key, number};
+use crate::script::{Script, ScriptArgs, is_unknown_script, key};
 use crate::secret::Secret;
 use crate::{commands, fence};
 
@@ -26,8 +26,6 @@ pub(crate) enum Op {
     Acquire,
     /// Raises the TTL of every resource to at least this long, if all hold the token.
     Extend,
-    /// Same as [`Extend`](Op::Extend), with the TTL of all requests so far.
-    Renew,
     /// Sets the TTL of every resource, if all hold the token.
     Keep,
     /// Deletes the keys that hold the token.
@@ -62,8 +60,8 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Dialect {
     /// True if the server supports `SET .. NX GET`.
     pub(crate) set_get: bool,
-    /// The commands that replace scripts.
-    pub(crate) natives: Natives,
+    /// The command that replaces the script of a release.
+    pub(crate) delete: Option<Native>,
     /// True if the server permits scripts.
     pub(crate) scripts: bool,
 }
@@ -91,8 +89,7 @@ impl<'a> Request<'a> {
         let native = match self.op {
             Op::Set if dialect.set_get => return Exchange::SetGet,
             Op::Set => return Exchange::Set,
-            Op::Release => dialect.natives.delete,
-            Op::Renew => dialect.natives.renew,
+            Op::Release => dialect.delete,
             _ => None,
         };
         let native = native.filter(|_| self.claim.resources().len() == 1);
@@ -109,10 +106,7 @@ impl<'a> Request<'a> {
                 get: exchange == Exchange::SetGet,
             }),
             Exchange::Get => C::pack(Command::Other { name: "GET", args: &[&self.key()] }),
-            Exchange::Native(native) => {
-                let millis = number(self.ttl.map_or(0, Ttl::as_millis));
-                native.pack::<C>(&self.key(), self.claim.token().as_bytes(), &millis)
-            }
+            Exchange::Native(native) => native.pack::<C>(&self.key(), self.claim.token().as_bytes()),
             Exchange::EvalSha => self.script_args().call::<C>("EVALSHA", &self.script().sha),
             Exchange::Eval => self.script_args().call::<C>("EVAL", self.script().text),
         }
@@ -164,8 +158,8 @@ impl<'a> Request<'a> {
             Exchange::SetGet => reply::set_get(reply, self.claim),
             Exchange::Set => reply::set(&reply),
             Exchange::Get => reply::get(reply, self.claim),
-            Exchange::Native(_) => native::renewed(reply, self.claim),
-            Exchange::EvalSha | Exchange::Eval => reply::vote(&reply, self.claim),
+            // A native command only deletes, so its reply is no vote.
+            Exchange::Native(_) | Exchange::EvalSha | Exchange::Eval => reply::vote(&reply, self.claim),
         }
     }
 
@@ -186,7 +180,7 @@ impl<'a> Request<'a> {
         match self.op {
             // A single resource may also be set by the script.
             Op::Set | Op::Acquire => &commands::ACQUIRE,
-            Op::Extend | Op::Renew => &commands::EXTEND,
+            Op::Extend => &commands::EXTEND,
             Op::Keep => &commands::KEEP,
             Op::Release => &commands::RELEASE,
             Op::AcquireFenced => &fence::ACQUIRE,
@@ -198,7 +192,7 @@ impl<'a> Request<'a> {
 
     fn script_args(&self) -> ScriptArgs<'a> {
         match self.op {
-            Op::Set | Op::Acquire | Op::Extend | Op::Renew | Op::Keep | Op::Release => {
+            Op::Set | Op::Acquire | Op::Extend | Op::Keep | Op::Release => {
                 ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl)
             }
             Op::AcquireFenced | Op::Confirm | Op::Refill => fence::script_args(self),
@@ -216,8 +210,7 @@ impl<'a> Request<'a> {
 mod tests {
     use super::*;
 
-    const DIALECT: Dialect =
-        Dialect { set_get: true, natives: Natives { delete: None, renew: None }, scripts: true };
+    const DIALECT: Dialect = Dialect { set_get: true, delete: None, scripts: true };
 
     fn next(exchange: Exchange, reply: Reply) -> Option<Exchange> {
         Request::next(exchange, &Ok(reply), DIALECT)

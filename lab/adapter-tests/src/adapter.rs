@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use redlock_core::node::LockNode;
 use redlock_core::{Builder, Error};
-use redlock_wire::{Connector, Node, Options, Preflight, PreflightSettings};
+use redlock_wire::{Connector, Node, Options};
 
 /// An adapter: the functions that the cases call, and the differences between clients.
 pub trait Adapter: Send + Sync + 'static {
@@ -45,17 +45,6 @@ pub trait Adapter: Send + Sync + 'static {
     ///
     /// Same as [`connector`](Adapter::connector).
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error>;
-
-    /// Calls the adapter's function of the same name.
-    ///
-    /// # Errors
-    ///
-    /// Same as [`connector`](Adapter::connector).
-    fn preflight(
-        urls: Vec<String>,
-        options: &Options,
-        settings: PreflightSettings,
-    ) -> impl Future<Output = Result<Preflight, Error>>;
 
     /// Returns a node over a connection of the application, which reconnects automatically.
     fn borrowed(url: String, options: &Options) -> impl Future<Output = Arc<dyn LockNode>> + Send;

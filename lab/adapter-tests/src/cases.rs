@@ -261,7 +261,7 @@ macro_rules! __cases {
                 max_attempts_limits_the_attempts
                 ttls_near_the_minimum_work
                 the_documented_rights_are_enough
-                servers_that_forbid_scripts_keep_locks_alive
+                servers_that_forbid_scripts_lock_without_extending
             }
             losses {
                 leases_never_overlap_while_servers_lose_data

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use redlock_core::node::{LockNode, NodeErrorKind};
+use redlock_doctor::{PreflightSettings, preflight};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Options, PreflightSettings};
+use redlock_wire::Options;
 
 use crate::Adapter;
 use crate::node::{claim, minute};
@@ -20,7 +21,7 @@ async fn is_rejected<A: Adapter>(server: &RedisServer, words: &str) {
         assert!(error.to_string().contains(words), "{error}");
     }
     let settings = PreflightSettings::new(Duration::from_secs(30)).observe(Duration::ZERO);
-    let found = A::preflight(vec![server.url()], &options, settings).await.unwrap();
+    let found = preflight([A::connector(server.url())], &options, settings).await.unwrap();
     assert!(found.findings()[0].problem().contains(words), "{found:#?}");
 }
 

@@ -8,7 +8,7 @@ use redlock_testkit::{RedisServer, Reply};
 use redlock_wire::{Node, Options};
 
 use crate::Adapter;
-use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl};
+use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of};
 use crate::scripted::{Answer, Scripted, greet};
 
 /// Returns the command of a server that deletes a key if it holds a given value, if the server has such a command.
@@ -72,10 +72,6 @@ pub(crate) async fn one_resource_is_locked_on_a_server_that_forbids_scripts<A: A
     }
     assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
     assert_eq!(Ok(denied_by("mine")), of(node.acquire(&other, minute()).await));
-    server.command(&["PEXPIRE", "a", "30000"]);
-    assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
-    assert!(pttl(&server, "a") > 30_000);
-    assert_eq!(Ok(denied_by("mine")), of(node.renew(&other, minute()).await));
     assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
     assert_eq!(GRANTED, of(node.release(&mine).await));
     assert!(server.keys().is_empty());
@@ -96,7 +92,6 @@ pub(crate) async fn a_key_of_another_type_is_not_changed<A: Adapter>() {
     server.command(&["LPUSH", "a", "mine"]);
     let mine = claim("a", "mine");
     assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
-    assert_eq!(Err(NodeErrorKind::WrongType), of(node.renew(&mine, minute()).await));
     assert_eq!(["a"], server.keys()[..]);
 }
 
@@ -125,8 +120,6 @@ fn redis_8_4(keys: &Mutex<HashMap<String, String>>, scripts: bool, command: &str
             keys.entry(key.to_owned()).or_insert_with(|| value.to_owned());
             bulk(before.as_deref())
         }
-        // The previous value, even if it was not equal.
-        ["SET", key, _, "IFEQ", _, "GET", "PX", _] => bulk(keys.get(key).map(String::as_str)),
         ["DELEX", key, "IFEQ", value] => {
             let equal = keys.get(key).is_some_and(|held| held == value);
             if equal {
@@ -149,11 +142,6 @@ pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
         assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
         // Each handshake calls a script. On a slow machine, there may have been more than one.
         let handshakes = server.seen("EVALSHA");
-        if !scripts {
-            assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
-            assert_eq!(Ok(denied_by("mine")), of(node.renew(&other, minute()).await));
-            assert_eq!(Ok(nothing_there()), of(node.renew(&claim("b", "mine"), minute()).await));
-        }
         assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
         assert_eq!(GRANTED, of(node.release(&mine).await));
         assert_eq!(2, server.seen("DELEX a IFEQ "), "with scripts: {scripts}");

@@ -4,8 +4,9 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use std::time::Instant;
 
+use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity, preflight};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Finding, Options, Preflight, PreflightSettings, Severity};
+use redlock_wire::Options;
 
 use crate::Adapter;
 #[cfg(target_os = "linux")]
@@ -22,9 +23,9 @@ async fn check_with<A: Adapter>(
     options: &Options,
     set: impl FnOnce(PreflightSettings) -> PreflightSettings,
 ) -> Preflight {
-    let urls = servers.iter().map(RedisServer::url).collect();
+    let connectors = servers.iter().map(|server| A::connector(server.url()));
     let settings = PreflightSettings::new(Duration::from_secs(30)).observe(Duration::from_millis(10));
-    A::preflight(urls, options, set(settings)).await.unwrap()
+    preflight(connectors, options, set(settings)).await.unwrap()
 }
 
 fn label(server: &RedisServer) -> String {
@@ -107,12 +108,12 @@ pub(crate) async fn the_speed_of_each_clock_is_found_and_a_right_clock_has_no_fi
     const LATE: &str = "keys live too long: an abandoned lock is freed late";
 
     let servers = [0.0, 0.02, 0.083, -0.02, -1.0].map(WrongClock::start);
-    let urls: Vec<_> = servers.iter().map(|clock| clock.server.url()).collect();
     let settings = PreflightSettings::new(Duration::from_secs(30)).observe(Duration::from_millis(200));
     let (mut checks, deadline) = (0, Instant::now() + 10 * PATIENCE);
     while checks < CHECKS {
         assert!(Instant::now() < deadline, "{checks} checks were precise enough");
-        let found = A::preflight(urls.clone(), &Options::tokio(), settings).await.unwrap();
+        let connectors = servers.iter().map(|clock| A::connector(clock.server.url()));
+        let found = preflight(connectors, &Options::tokio(), settings).await.unwrap();
         let about_clocks = |clock: &WrongClock| {
             let label = label(&clock.server);
             let is_about = |finding: &&Finding| {

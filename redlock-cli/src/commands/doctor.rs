@@ -1,8 +1,7 @@
-//! `redlock doctor`: checks of the servers, by the library's preflight and health check.
+//! `redlock doctor`: checks of the servers, by `redlock-doctor` and the health check of the library.
 
-use redlock_redis_rs::{
-    Finding, Health, LockStatus, NodeHealth, Preflight, PreflightSettings, Redlock, Resource, Severity,
-};
+use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity};
+use redlock_redis_rs::{Health, LockStatus, NodeHealth, Redlock, Resource};
 use serde_json::{Value, json};
 
 use super::{print, resources, with_redlock};

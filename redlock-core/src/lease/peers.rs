@@ -219,13 +219,11 @@ impl LeaseRecord {
 
     /// Returns the request that extends the lock on one node.
     ///
-    /// If the lock is fenced, the node also counts for it. `same_ttl` is the result of
-    /// [`record_ttl`](Self::record_ttl).
-    pub(crate) fn extend_on(&self, index: usize, ttl: Ttl, same_ttl: bool) -> Call<'_> {
+    /// If the lock is fenced, the node also counts for it.
+    pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
         let peer = &self.inner().peers[index];
         match self.fencing_token() {
             Some(token) => self.confirm_on(index, ttl, token),
-            None if same_ttl => Call::plain(peer, |node| node.renew(self.claim(), ttl)),
             None => Call::plain(peer, |node| node.extend(self.claim(), ttl)),
         }
     }

@@ -59,9 +59,6 @@ pub(super) struct State {
     loss_logged: bool,
     /// The record of each node: inline for up to five nodes, as most configurations have.
     pub(super) peers: SmallVec<[LeasePeer; 5]>,
-    /// The TTL of all requests so far. `None` before the first grant, once the TTLs differ, and for the lease of another
-    /// process, whose requests are not known.
-    only_ttl: Option<Ttl>,
     /// The token of a fenced lease, once a quorum has granted it.
     pub(super) fencing_token: Option<FencingToken>,
     /// The responses to the acquisition, including late replies.
@@ -119,7 +116,6 @@ impl LeaseRecord {
             epoch: 0,
             loss_logged: false,
             peers,
-            only_ttl: None,
             fencing_token: None,
             responses: None,
         };
@@ -196,15 +192,7 @@ impl LeaseRecord {
     pub(crate) fn win(&self, deadline: Instant, ttl: Ttl, now: Instant, responses: Responses) {
         let mut state = locked(&self.state);
         state.status.grant(deadline, ttl, now);
-        state.only_ttl = Some(ttl);
         state.responses = Some(responses);
-    }
-
-    /// Records the TTL of an extension. Returns whether all requests so far had the same TTL.
-    pub(crate) fn record_ttl(&self, ttl: Ttl) -> bool {
-        let mut state = locked(&self.state);
-        state.only_ttl = state.only_ttl.filter(|only| *only == ttl);
-        state.only_ttl.is_some()
     }
 
     /// Records another grant of a quorum.

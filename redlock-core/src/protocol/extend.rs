@@ -59,8 +59,7 @@ pub(crate) async fn run(
     let Extension { ttl, limit, .. } = extension;
     let inner = lease.inner();
     let operation = if lease.is_fenced() { Operation::Confirm } else { Operation::Extend };
-    let same_ttl = lease.record_ttl(ttl);
-    let mut round = Round::new(inner, operation, limit, |index, _| lease.extend_on(index, ttl, same_ttl));
+    let mut round = Round::new(inner, operation, limit, |index, _| lease.extend_on(index, ttl));
     let mut ended = Ended { lease: &lease, changed: lease.listen() };
     let mut extended = false;
     loop {

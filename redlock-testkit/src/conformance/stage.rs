@@ -50,10 +50,6 @@ impl Stage {
         expect_reply("extend", claim, self.node.extend(claim, ttl).await)
     }
 
-    pub(super) async fn renew(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        expect_reply("renew", claim, self.node.renew(claim, ttl).await)
-    }
-
     /// Returns the key that holds a non-lock value, for cases that need one.
     pub(super) fn no_lock(&self) -> &Resource {
         self.no_lock.as_ref().expect("a case that needs it is skipped without it")

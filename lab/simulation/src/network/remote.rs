@@ -375,10 +375,6 @@ impl LockNode for Remote {
         self.call(Request::Extend(claim.clone(), ttl)).await
     }
 
-    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Renew(claim.clone(), ttl)).await
-    }
-
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
         self.call(Request::AcquireFenced(claim.clone(), ttl)).await
     }

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
+use redlock_wire::{Connection, Reply, Session};
 
-use super::{PreflightSettings, call};
-use crate::connection::{Connection, Reply};
-use crate::secret::Secret;
+use crate::PreflightSettings;
 
 /// The number of pings that are timed.
 const PINGS: usize = 5;
@@ -104,32 +103,30 @@ pub(super) const USEFUL: &[Right] = &[
 
 /// Queries a server.
 pub(super) async fn gather<C: Connection>(
-    connection: &C,
+    session: &Session<C>,
     runtime: &dyn Runtime,
-    prefix: &[u8],
     settings: PreflightSettings,
-    secret: &Secret<'_>,
 ) -> Result<State, String> {
-    let info = match call(connection, "INFO", &[], secret).await? {
+    let info = match session.call("INFO", &[]).await? {
         Reply::Bytes(text) => fields(&String::from_utf8_lossy(&text)),
         _ => HashMap::new(),
     };
-    let fsync = match call(connection, "CONFIG", &[b"GET", b"appendfsync"], secret).await {
+    let fsync = match session.call("CONFIG", &[b"GET", b"appendfsync"]).await {
         Ok(Reply::Array(pair)) => pair.last().and_then(text),
         _ => None,
     };
     let mut latency = Duration::ZERO;
     for _ in 0..PINGS {
         let start = runtime.now();
-        call(connection, "PING", &[], secret).await?;
+        session.call("PING", &[]).await?;
         latency = latency.max(runtime.now().saturating_duration_since(start));
     }
     let readers = if settings.readers { READERS } else { &[] };
-    let denied = denied(connection, prefix, [NEEDED, readers, USEFUL].concat(), secret).await;
-    let first = reading(connection, runtime, secret).await;
+    let denied = denied(session, [NEEDED, readers, USEFUL].concat()).await;
+    let first = reading(session, runtime).await;
     let mut speed = None;
     if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {
-        speed = observe(first, connection, runtime, settings.observe, secret).await;
+        speed = observe(first, session, runtime, settings.observe).await;
     }
     Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), speed })
 }
@@ -137,15 +134,14 @@ pub(super) async fn gather<C: Connection>(
 /// Measures the speed of the server's clock since the first reading, until the result is precise.
 async fn observe<C: Connection>(
     first: Reading,
-    connection: &C,
+    session: &Session<C>,
     runtime: &dyn Runtime,
     interval: Duration,
-    secret: &Secret<'_>,
 ) -> Option<Speed> {
     let mut readings = vec![first];
     for _ in 0..OBSERVATIONS {
         runtime.sleep(interval).await;
-        readings.extend(reading(connection, runtime, secret).await);
+        readings.extend(reading(session, runtime).await);
         if fastest_replies(&readings).is_some_and(|speed| speed.error <= PRECISE) {
             break;
         }
@@ -154,14 +150,9 @@ async fn observe<C: Connection>(
 }
 
 /// Returns the rights that the user lacks; `None` if the server does not report them.
-async fn denied<C: Connection>(
-    connection: &C,
-    prefix: &[u8],
-    rights: Vec<Right>,
-    secret: &Secret<'_>,
-) -> Option<Vec<&'static str>> {
-    let user = text(&call(connection, "ACL", &[b"WHOAMI"], secret).await.ok()?)?;
-    let (key, gate) = ([prefix, KEY.as_bytes()].concat(), [prefix, GATE.as_bytes()].concat());
+async fn denied<C: Connection>(session: &Session<C>, rights: Vec<Right>) -> Option<Vec<&'static str>> {
+    let user = text(&session.call("ACL", &[b"WHOAMI"]).await.ok()?)?;
+    let (key, gate) = (session.key(KEY), session.key(GATE));
     let mut denied = Vec::new();
     for (name, command) in rights {
         let words = command.iter().map(|word| match *word {
@@ -170,7 +161,7 @@ async fn denied<C: Connection>(
             word => word.as_bytes(),
         });
         let words: Vec<_> = [&b"DRYRUN"[..], user.as_bytes()].into_iter().chain(words).collect();
-        match call(connection, "ACL", &words, secret).await.ok()? {
+        match session.call("ACL", &words).await.ok()? {
             Reply::Bytes(ok) if ok == b"OK" => {}
             _ => denied.push(name),
         }
@@ -199,14 +190,10 @@ struct Reading {
 }
 
 /// Reads the server's clock several times. Returns the reading with the fastest reply.
-async fn reading<C: Connection>(
-    connection: &C,
-    runtime: &dyn Runtime,
-    secret: &Secret<'_>,
-) -> Option<Reading> {
+async fn reading<C: Connection>(session: &Session<C>, runtime: &dyn Runtime) -> Option<Reading> {
     let mut best: Option<Reading> = None;
     for _ in 0..READINGS {
-        let next = time(connection, runtime, secret).await?;
+        let next = time(session, runtime).await?;
         if best.is_none_or(|best| next.uncertain < best.uncertain) {
             best = Some(next);
         }
@@ -214,9 +201,9 @@ async fn reading<C: Connection>(
     best
 }
 
-async fn time<C: Connection>(connection: &C, runtime: &dyn Runtime, secret: &Secret<'_>) -> Option<Reading> {
+async fn time<C: Connection>(session: &Session<C>, runtime: &dyn Runtime) -> Option<Reading> {
     let start = runtime.now();
-    let reply = call(connection, "TIME", &[], secret).await.ok()?;
+    let reply = session.call("TIME", &[]).await.ok()?;
     let end = runtime.now();
     let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64();
     let Reply::Array(parts) = reply else { return None };

@@ -1,8 +1,28 @@
-//! Checks of the servers before they are trusted with locks.
+//! Checks of Redis and Valkey servers before they are trusted with locks.
 //!
-//! The state of each server is read over a separate connection. [`judge`](judge::judge) then turns the facts into
-//! findings, without any I/O.
+//! The command `redlock doctor` prints these checks. A service can make them when it starts, with either adapter:
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use redlock_doctor::{PreflightSettings, preflight};
+//! use redlock_redis_rs::{IntoConnector, Options};
+//!
+//! # async fn example() -> Result<(), redlock_redis_rs::Error> {
+//! let nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+//! let options = Options::tokio();
+//! let connectors = nodes.map(|url| url.into_connector(&options));
+//! let settings = PreflightSettings::new(Duration::from_secs(30));
+//! for finding in preflight(connectors, &options, settings).await?.findings() {
+//!     eprintln!("{finding}");
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! Each finding states its consequence and what to do.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+// The state of each server is read over a separate connection. `judge` then turns the facts into findings, without I/O.
 mod facts;
 mod judge;
 
@@ -10,16 +30,9 @@ use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use redlock_core::Error;
-use redlock_core::runtime::Runtime;
-
-use crate::builder::all;
-use crate::connection::{Connection, Connector};
-use crate::first::{First, first};
-use crate::options::Options;
-use crate::push::Hub;
-use crate::secret::Secret;
+use redlock_wire::{Connector, Options, Session, valid_connectors};
 
 use self::facts::{Facts, OBSERVATIONS, gather};
 
@@ -47,7 +60,7 @@ impl PreflightSettings {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_wire::PreflightSettings;
+    /// # use redlock_doctor::PreflightSettings;
     /// let settings = PreflightSettings::new(Duration::from_secs(30));
     /// assert_eq!(Duration::from_secs(1), settings.observe);
     /// assert!(!settings.fenced && !settings.readers);
@@ -62,7 +75,7 @@ impl PreflightSettings {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_wire::PreflightSettings;
+    /// # use redlock_doctor::PreflightSettings;
     /// # let ttl = Duration::from_secs(30);
     /// let settings = PreflightSettings::new(ttl).fenced(true);
     /// assert!(settings.fenced);
@@ -77,7 +90,7 @@ impl PreflightSettings {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_wire::PreflightSettings;
+    /// # use redlock_doctor::PreflightSettings;
     /// # let ttl = Duration::from_secs(30);
     /// let settings = PreflightSettings::new(ttl).readers(true);
     /// assert!(settings.readers);
@@ -98,7 +111,7 @@ impl PreflightSettings {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_wire::PreflightSettings;
+    /// # use redlock_doctor::PreflightSettings;
     /// # let ttl = Duration::from_secs(30);
     /// // A quick check at the start of a service, without the speed of the clocks.
     /// let settings = PreflightSettings::new(ttl).observe(Duration::ZERO);
@@ -123,7 +136,7 @@ impl Preflight {
     /// Returns the findings, the worst first.
     ///
     /// ```
-    /// # use redlock_wire::Preflight;
+    /// # use redlock_doctor::Preflight;
     /// fn log(preflight: &Preflight) {
     ///     for finding in preflight.findings() {
     ///         eprintln!("{finding}");
@@ -137,7 +150,7 @@ impl Preflight {
     /// Returns whether enough servers for a lock could be reached.
     ///
     /// ```
-    /// # use redlock_wire::Preflight;
+    /// # use redlock_doctor::Preflight;
     /// /// Stops the start of a service that could not lock anything.
     /// fn require_servers(preflight: &Preflight) -> Result<(), String> {
     ///     let reachable = preflight.reachable_nodes();
@@ -152,7 +165,7 @@ impl Preflight {
     /// Returns how many servers could be reached.
     ///
     /// ```
-    /// # use redlock_wire::Preflight;
+    /// # use redlock_doctor::Preflight;
     /// fn is_complete(preflight: &Preflight, urls: &[&str]) -> bool {
     ///     preflight.reachable_nodes() == urls.len()
     /// }
@@ -164,7 +177,7 @@ impl Preflight {
     /// Returns the severity of the worst finding, if there is one.
     ///
     /// ```
-    /// # use redlock_wire::{Preflight, Severity};
+    /// # use redlock_doctor::{Preflight, Severity};
     /// /// Warnings alone do not stop a deployment.
     /// fn may_deploy(preflight: &Preflight) -> bool {
     ///     preflight.worst() < Some(Severity::Error)
@@ -201,7 +214,7 @@ impl Finding {
     /// Returns the severity.
     ///
     /// ```
-    /// # use redlock_wire::{Finding, Severity};
+    /// # use redlock_doctor::{Finding, Severity};
     /// fn log(finding: &Finding) {
     ///     match finding.severity() {
     ///         Severity::Error => eprintln!("ERROR {finding}"),
@@ -219,7 +232,7 @@ impl Finding {
     /// Empty if the finding is about all of them together.
     ///
     /// ```
-    /// # use redlock_wire::Finding;
+    /// # use redlock_doctor::Finding;
     /// fn is_about(finding: &Finding, label: &str) -> bool {
     ///     let nodes = finding.nodes();
     ///     nodes.is_empty() || nodes.iter().any(|node| node == label)
@@ -232,7 +245,7 @@ impl Finding {
     /// Returns what was found.
     ///
     /// ```
-    /// # use redlock_wire::Finding;
+    /// # use redlock_doctor::Finding;
     /// fn summary(findings: &[Finding]) -> String {
     ///     let problems: Vec<_> = findings.iter().map(Finding::problem).collect();
     ///     problems.join("; ")
@@ -245,7 +258,7 @@ impl Finding {
     /// Returns what follows from it.
     ///
     /// ```
-    /// # use redlock_wire::Finding;
+    /// # use redlock_doctor::Finding;
     /// fn alert(finding: &Finding) -> String {
     ///     format!("{} ({})", finding.consequence(), finding.problem())
     /// }
@@ -257,7 +270,7 @@ impl Finding {
     /// Returns what to do about it.
     ///
     /// ```
-    /// # use redlock_wire::Finding;
+    /// # use redlock_doctor::Finding;
     /// fn runbook(findings: &[Finding]) -> Vec<String> {
     ///     findings.iter().map(|finding| format!("- [ ] {}", finding.fix())).collect()
     /// }
@@ -289,72 +302,39 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks servers.
+/// Checks servers: configuration, clocks, rights and latency.
 ///
-/// Takes about as long as the clocks are [observed](PreflightSettings::observe), or up to ten times as long if replies
-/// are slow. Server errors become findings.
+/// Opens a connection to each server. Takes about as long as the clocks are [observed](PreflightSettings::observe), or up
+/// to ten times as long if replies are slow. Server errors become findings.
 ///
 /// # Errors
 ///
-/// - Same as [`builder`](crate::builder()).
+/// - Same as [`redlock_wire::builder`]. Unreachable servers are findings, not errors.
 pub async fn preflight<C: Connector>(
     connectors: impl IntoIterator<Item = Result<C, Error>>,
     options: &Options,
     settings: PreflightSettings,
 ) -> Result<Preflight, Error> {
-    let connectors = all(connectors)?;
+    let connectors = valid_connectors(connectors)?;
     let facts = join_all(connectors.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
     Ok(Preflight {
         nodes: facts.len(),
         reachable,
-        findings: judge::judge(&facts, settings, options.longest.is_some()),
+        findings: judge::judge(&facts, settings, options.has_longest_ttl()),
     })
 }
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
     let queries = async {
-        let connect_timeout = options.connect_timeout.get();
-        let login = within(&*runtime, connect_timeout, options.login()).await?;
-        let (secret, hub) = (Secret::of_login(login.as_ref(), connector), Hub::default());
-        let connecting = async {
-            let connection = connector.connect(login.as_ref(), &hub).await;
-            connection.map_err(|failure| secret.published(&failure.message))
-        };
-        let connection = within(&*runtime, connect_timeout, connecting).await;
-        let connection = connection.map_err(|reason| reason + hub.unfinished())?;
-        let facts = gather(&connection, &*runtime, &options.keys.prefix, settings, &secret);
+        let session = Session::open(connector, options).await?;
         let limit = settings.observe.saturating_mul(OBSERVATIONS).saturating_add(LIMIT);
-        within(&*runtime, limit, facts).await
+        let facts = pin!(gather(&session, &*runtime, settings));
+        match select(facts, runtime.sleep(limit)).await {
+            Either::Left((facts, _)) => facts,
+            Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
+        }
     };
     Facts { label: connector.label().to_owned(), state: queries.await }
-}
-
-/// Returns the result of `queries`, or an error after the limit.
-async fn within<T>(
-    runtime: &dyn Runtime,
-    limit: Duration,
-    queries: impl Future<Output = Result<T, String>>,
-) -> Result<T, String> {
-    match first(pin!(queries), runtime.sleep(limit)).await {
-        First::Left(result) => result,
-        First::Right(()) => Err(format!("no reply for {limit:.1?}")),
-    }
-}
-
-/// Sends one command. An error reply is an `Err`, like a failure.
-async fn call<C: Connection>(
-    connection: &C,
-    name: &'static str,
-    args: &[&[u8]],
-    secret: &Secret<'_>,
-) -> Result<crate::connection::Reply, String> {
-    use crate::connection::{Command, Reply};
-
-    match connection.call(C::pack(Command::Other { name, args })).await {
-        Ok(Reply::Error(message)) => Err(secret.published(&message)),
-        Ok(reply) => Ok(reply),
-        Err(failure) => Err(secret.published(&failure.message)),
-    }
 }

@@ -1,0 +1,91 @@
+//! A connection beside those of the nodes, for questions that are not about locks.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use redlock_core::runtime::Runtime;
+
+use crate::connection::{Command, Connection, Connector, Reply};
+use crate::credentials::Credentials;
+use crate::first::{First, first};
+use crate::options::Options;
+use crate::push::Hub;
+use crate::secret::Secret;
+
+/// A separate connection to a server, for programs that check it.
+///
+/// It makes no handshake, so it also reaches servers that no node would use. Errors are texts that contain no password.
+#[derive(Debug)]
+pub struct Session<C> {
+    connection: C,
+    password: Password,
+    prefix: Box<[u8]>,
+}
+
+/// The password of the connection, which `Debug` does not show.
+struct Password(Option<String>);
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl<C: Connection> Session<C> {
+    /// Connects and logs in, each within the connect timeout of `options`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is no connection.
+    pub async fn open(connector: &impl Connector<Connection = C>, options: &Options) -> Result<Self, String> {
+        let (runtime, limit) = (options.runtime(), options.connect_timeout.get());
+        let login = within(&*runtime, limit, options.login()).await?;
+        let password = login.as_ref().map(Credentials::password).or_else(|| connector.password());
+        let password = Password(password.map(str::to_owned));
+        let hub = Hub::default();
+        let connecting = async {
+            let connection = connector.connect(login.as_ref(), &hub).await;
+            connection.map_err(|failure| password.secret().published(&failure.message))
+        };
+        let connection = within(&*runtime, limit, connecting).await;
+        let connection = connection.map_err(|reason| reason + hub.unfinished())?;
+        Ok(Self { connection, password, prefix: options.keys.prefix.clone() })
+    }
+
+    /// Sends one command. An error reply is an error, as is a failure.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is no reply, or the error reply.
+    pub async fn call(&self, name: &'static str, args: &[&[u8]]) -> Result<Reply, String> {
+        let secret = self.password.secret();
+        match self.connection.call(C::pack(Command::Other { name, args })).await {
+            Ok(Reply::Error(message)) => Err(secret.published(&message)),
+            Ok(reply) => Ok(reply),
+            Err(failure) => Err(secret.published(&failure.message)),
+        }
+    }
+
+    /// Returns the key of a resource with this name.
+    pub fn key(&self, name: &str) -> Vec<u8> {
+        [&self.prefix, name.as_bytes()].concat()
+    }
+}
+
+impl Password {
+    fn secret(&self) -> Secret<'_> {
+        Secret::of(self.0.as_deref())
+    }
+}
+
+/// Returns the result of `work`, or an error after the limit.
+async fn within<T>(
+    runtime: &dyn Runtime,
+    limit: Duration,
+    work: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    match first(pin!(work), runtime.sleep(limit)).await {
+        First::Left(result) => result,
+        First::Right(()) => Err(format!("no reply for {limit:.1?}")),
+    }
+}
