@@ -15,7 +15,7 @@ const PINGS: usize = 5;
 const READINGS: usize = 5;
 
 /// The error of a measured speed, as a share, with which the observation of a clock ends.
-pub(super) const PRECISE: f64 = 0.002;
+const PRECISE: f64 = 0.002;
 
 /// The number of times that a clock is observed if the measurement is less precise.
 pub(super) const OBSERVATIONS: u32 = 10;
@@ -139,7 +139,9 @@ async fn observe<C: Connection>(
     interval: Duration,
 ) -> Option<Speed> {
     let mut readings = vec![first];
-    for _ in 0..OBSERVATIONS {
+    // Bounded by time: a distant server takes as long for its readings.
+    let end = runtime.now() + interval * OBSERVATIONS;
+    while runtime.now() < end {
         runtime.sleep(interval).await;
         readings.extend(reading(session, runtime).await);
         if fastest_replies(&readings).is_some_and(|speed| speed.error <= PRECISE) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, NEEDED, PRECISE, READERS, Speed, State, USEFUL};
+use super::facts::{Facts, NEEDED, READERS, Speed, State, USEFUL};
 use super::{Finding, PreflightSettings, Severity};
 
 /// The least version whose locks are tested.
@@ -259,12 +259,13 @@ fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str))
             "limit how fast NTP corrects the clock (chrony: maxslewrate 500), or repair the clock",
         );
     }
-    if error > PRECISE {
+    // A greater error could hide a finding.
+    if error > DRIFT / 2.0 {
         add(
             Severity::Note,
             format!(
                 "the speed of its clock could not be measured: {within}, at most {:.1} % required",
-                PRECISE * 100.0
+                DRIFT * 50.0
             ),
             "a clock that makes locks end early is not found",
             "run the check again with a longer observation, or near the server",

@@ -33,7 +33,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Connects on the runtime of the caller. All use of the socket goes through `handle`.
 ///
-/// If the address requires TLS, `tls` sets it up, and `hub` knows about it.
+/// If the address requires TLS, `tls` sets it up, and `hub` records the handshake.
 pub(crate) async fn open(
     info: &ConnectionInfo,
     tls: Option<&Tls>,

@@ -14,8 +14,9 @@ pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 /// second.
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
-/// The delay after a rejected login or certificate, without credentials, or at a server in the wrong mode. The next attempt fails as well until an
-/// operator corrects it.
+/// The delay after a rejected login or certificate, without credentials, or at a server in the wrong mode.
+///
+/// The next attempt fails as well until an operator corrects the cause.
 const DENIED: Duration = Duration::from_secs(5);
 
 /// Delays that double from 10 ms up to the longest, without end.

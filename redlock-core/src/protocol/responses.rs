@@ -362,7 +362,7 @@ mod tests {
         let (named, unnamed, gone) = (Denial::by(holder.clone()), Denial::default(), Denial::of_gone_key());
         let all = [(denied(&named), None), (denied(&unnamed), None), (denied(&gone), None)];
         let denials = |votes: &[(Outcome, Option<&str>)], is_confirmation| -> Vec<_> {
-            responses(votes).denials(is_confirmation).map(|holder| holder.cloned()).collect()
+            responses(votes).denials(is_confirmation).map(Option::<&Token>::cloned).collect()
         };
         assert_eq!(vec![Some(holder.clone()), None], denials(&all, false));
         assert_eq!(vec![Some(holder.clone())], denials(&all, true));
