@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use redlock_core::node::{
-    Claim, ConnectionId, Denial, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait,
+    ConnectionId, Denial, LockNode, NodeError, Reply, Request, ServerId, Token, async_trait,
 };
 use redlock_core::{Redlock, TokioRuntime};
 
@@ -15,18 +15,18 @@ use redlock_core::{Redlock, TokioRuntime};
 pub struct InstantNode {
     label: String,
     server: ServerId,
-    vote: Vote,
+    denial: Option<Denial>,
 }
 
 impl InstantNode {
     /// Returns nodes that grant everything.
     pub fn granting(count: usize) -> Vec<Self> {
-        Self::answering(count, &Vote::Granted)
+        Self::answering(count, None)
     }
 
     /// Returns nodes on which `holder` holds everything.
     pub fn denying(count: usize, holder: &Token) -> Vec<Self> {
-        Self::answering(count, &Vote::Denied(Denial::by(holder.clone())))
+        Self::answering(count, Some(&Denial::by(holder.clone())))
     }
 
     /// Creates a lock over nodes, on tokio.
@@ -39,10 +39,10 @@ impl InstantNode {
         Redlock::builder(TokioRuntime::new()).nodes(nodes).build().expect("the nodes have different labels")
     }
 
-    fn answering(count: usize, vote: &Vote) -> Vec<Self> {
+    fn answering(count: usize, denial: Option<&Denial>) -> Vec<Self> {
         let node = |number| {
             let label = format!("instant-{number}");
-            Self { server: ServerId::new(label.as_str()), label, vote: vote.clone() }
+            Self { server: ServerId::new(label.as_str()), label, denial: denial.cloned() }
         };
         (0..count).map(node).collect()
     }
@@ -54,16 +54,14 @@ impl LockNode for InstantNode {
         &self.label
     }
 
-    async fn acquire(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
-        Ok(self.vote.clone())
-    }
-
-    async fn extend(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
-        Ok(self.vote.clone())
-    }
-
-    async fn release(&self, _claim: &Claim) -> Result<bool, NodeError> {
-        Ok(self.vote == Vote::Granted)
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Release(_) => Ok(Reply::Deleted(self.denial.is_none())),
+            Request::Acquire(..) | Request::Extend(..) => {
+                Ok(self.denial.clone().map_or(Reply::Granted, Reply::Denied))
+            }
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 
     fn connection(&self) -> Option<ConnectionId> {

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redlock_redis_rs::node::{Claim, Denial, LockNode, NodeError, Ttl, Vote, async_trait};
+use redlock_redis_rs::node::{Claim, Denial, LockNode, NodeError, Reply, Request, Ttl, async_trait};
 use redlock_redis_rs::runtime::suspend_aware_now;
 use redlock_redis_rs::{Redlock, Resource, TokioRuntime};
 use rusqlite::functions::FunctionFlags;
@@ -68,8 +68,8 @@ fn sql(operation: &str) -> &'static str {
     row.split('`').next().expect("the statement ends")
 }
 
-fn vote(is_granted: bool) -> Vote {
-    if is_granted { Vote::Granted } else { Vote::Denied(Denial::default()) }
+fn reply(is_granted: bool) -> Reply {
+    if is_granted { Reply::Granted } else { Reply::Denied(Denial::default()) }
 }
 
 /// Returns whether the row of a resource contains the token of the claim.
@@ -85,9 +85,20 @@ impl LockNode for Database {
         "database"
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).map(reply),
+            Request::Extend(claim, ttl) => self.extend(&claim, ttl).map(reply),
+            Request::Release(claim) => self.release(&claim).map(Reply::Deleted),
+            other => Err(NodeError::unsupported(&other)),
+        }
+    }
+}
+
+impl Database {
+    fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<bool, NodeError> {
         let (token, ttl) = (claim.token().as_bytes(), 1000 * i64::from(ttl));
-        let acquired = self.transaction(|transaction| {
+        self.transaction(|transaction| {
             for name in claim.resources() {
                 let parameters = named_params! { ":name": name.as_bytes(), ":token": token, ":ttl": ttl };
                 let changed = transaction.execute(sql("acquire"), parameters)?;
@@ -96,13 +107,12 @@ impl LockNode for Database {
                 }
             }
             Ok(true)
-        });
-        acquired.map(vote)
+        })
     }
 
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<bool, NodeError> {
         let (token, ttl) = (claim.token().as_bytes(), 1000 * i64::from(ttl));
-        let extended = self.transaction(|transaction| {
+        self.transaction(|transaction| {
             for name in claim.resources() {
                 let parameters = named_params! { ":name": name.as_bytes(), ":token": token, ":ttl": ttl };
                 if transaction.execute(sql("extend"), parameters)? == 0 {
@@ -110,11 +120,10 @@ impl LockNode for Database {
                 }
             }
             Ok(true)
-        });
-        extended.map(vote)
+        })
     }
 
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+    fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.transaction(|transaction| {
             let mut deleted = 0;
             for name in claim.resources() {

@@ -12,7 +12,7 @@ use loom::thread::{self, JoinHandle};
 
 use crate::decide::validity::DriftFactor;
 use crate::inner::{Inner, Settings};
-use crate::node::{Claim, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use crate::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use crate::runtime::{BoxFuture, Runtime};
 use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
@@ -90,17 +90,16 @@ impl LockNode for Granting {
         "granting"
     }
 
-    async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(Vote::Granted)
-    }
-
-    async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Ok(Vote::Granted)
-    }
-
-    async fn release(&self, _: &Claim) -> Result<bool, NodeError> {
-        Ok(true)
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(..) => {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                Ok(Reply::Granted)
+            }
+            Request::Extend(..) => Ok(Reply::Granted),
+            Request::Release(_) => Ok(Reply::Deleted(true)),
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 }
 

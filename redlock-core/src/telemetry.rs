@@ -41,32 +41,6 @@ pub(crate) mod name {
     pub(crate) const QUARANTINES: &str = "redlock_quarantines_total";
 }
 
-/// The request that a round makes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Operation {
-    Acquire,
-    Confirm,
-    Extend,
-    Keep,
-    Release,
-    Inspect,
-    Health,
-}
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Confirm => "confirm",
-            Self::Extend => "extend",
-            Self::Keep => "keep",
-            Self::Release => "release",
-            Self::Inspect => "inspect",
-            Self::Health => "health",
-        }
-    }
-}
-
 /// Creates the span of one attempt: its votes, and the cleanup if it fails.
 pub(crate) fn attempt(claim: &Claim) -> Span {
     let resources = claim.all_resources();
@@ -86,8 +60,8 @@ pub(crate) fn release(claim: &Claim) -> Span {
 }
 
 /// Records the reply of a node, its error or its timeout.
-pub(crate) fn voted(operation: Operation, node: &str, outcome: &Outcome, latency: Duration) {
-    let (operation, outcome_name) = (operation.name(), vote(outcome));
+pub(crate) fn voted(operation: &'static str, node: &str, outcome: &Outcome, latency: Duration) {
+    let outcome_name = vote(outcome);
     match outcome {
         Outcome::Failed(error) => {
             tracing::debug!(target: TARGET, node, operation, outcome = outcome_name, ?latency, %error, "node response");

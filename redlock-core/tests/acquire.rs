@@ -208,8 +208,8 @@ fn a_single_node_is_its_own_quorum_and_four_nodes_tolerate_one_failure() {
 fn two_nodes_on_one_server_have_one_vote() {
     use std::sync::Arc;
 
-    use redlock_core::node::{Capabilities, Claim, LockEntry, LockNode, NodeError, Vote, async_trait};
-    use redlock_core::{LockStatus, Redlock, Resource};
+    use redlock_core::node::{Capabilities, LockNode, NodeError, Reply, Request, async_trait};
+    use redlock_core::{LockStatus, Redlock};
 
     /// A second name for a server.
     struct Alias(redlock_testkit::MemoryNode, &'static str);
@@ -222,18 +222,10 @@ fn two_nodes_on_one_server_have_one_vote() {
         fn server(&self) -> Option<ServerId> {
             Some(ServerId::new("the one server"))
         }
-        async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-            self.0.acquire(claim, ttl).await
+        async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+            self.0.call(request).await
         }
-        async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-            self.0.extend(claim, ttl).await
-        }
-        async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-            self.0.release(claim).await
-        }
-        async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-            self.0.inspect(resource).await
-        }
+
         fn capabilities(&self) -> Capabilities {
             self.0.capabilities()
         }

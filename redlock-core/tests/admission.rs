@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{MS, TTL, World, both, builder, is_pending, kind, with_nodes};
 use redlock_core::node::{
-    Admission, Claim, LockNode, NodeError, Quarantine, QuarantineReason, Ttl, Vote, async_trait,
+    Admission, LockNode, NodeError, Quarantine, QuarantineReason, Reply, Request, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{Builder, ErrorKind, LeaseState, LockStatus, Outcome, Redlock, ReleaseOutcome};
@@ -113,7 +113,7 @@ fn an_extension_counts_only_admitted_nodes_and_proves_no_loss() {
         world.nodes[..2].iter().for_each(|node| node.inner().clear());
         assert_eq!(ErrorKind::NoQuorum, kind(guard.extend(TTL).await));
         assert_eq!(LeaseState::AtRisk, guard.state(), "denials of these nodes prove nothing");
-        world.nodes[0].vouch().await.unwrap();
+        world.nodes[0].call(Request::Vouch).await.unwrap();
         // Two nodes count, and one of them has lost the key. Thus there is no quorum.
         assert_eq!(ErrorKind::NoQuorum, kind(guard.extend(TTL).await));
         drop(guard);
@@ -153,7 +153,7 @@ fn a_vote_does_not_count_after_a_loss_in_between() {
             world.settle().await;
             world.nodes[0].inner().flush();
             // By the time of the reply, the node has another admission.
-            world.nodes[0].vouch().await.unwrap();
+            world.nodes[0].call(Request::Vouch).await.unwrap();
             world.nodes[0].resume().await;
         };
         let (result, ()) = both(world.redlock.try_lock("a", TTL), lose).await;
@@ -205,7 +205,7 @@ fn inspection_and_resumption_ignore_nodes_in_quarantine() {
         let detached = guard.detach().await;
         assert_eq!(ErrorKind::NoQuorum, kind(other.resume(&detached).await));
         world.nodes[0].inner().restore(&world.nodes[2].inner().snapshot());
-        world.nodes[0].vouch().await.unwrap();
+        world.nodes[0].call(Request::Vouch).await.unwrap();
         assert!(matches!(other.inspect("a").await.unwrap().status(), LockStatus::Held { .. }));
         let resumed = other.resume(&detached).await.unwrap();
         resumed.release().await.unwrap();
@@ -280,17 +280,11 @@ impl LockNode for Connecting {
         self.node.label()
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.node.acquire(claim, ttl).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.node.extend(claim, ttl).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.connected().await;
-        self.node.release(claim).await
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        if let Request::Release(_) = request {
+            self.connected().await;
+        }
+        self.node.call(request).await
     }
 
     fn admission(&self) -> Admission {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use redlock_core::Redlock;
-use redlock_core::node::{Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::node::{Claim, Denial, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use redlock_core::runtime::{BoxFuture, Runtime, suspend_aware_now};
 use redlock_testkit::{ThreadRuntime, block_on};
 
@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_secs(10);
 /// A node that counts requests and gives every one the same reply, without allocating.
 struct Instant {
     label: String,
-    vote: Vote,
+    denial: Option<Denial>,
     requests: [AtomicU64; 3],
 }
 
@@ -30,9 +30,9 @@ const EXTEND: usize = 1;
 const RELEASE: usize = 2;
 
 impl Instant {
-    fn reply(&self, operation: usize) -> Result<Vote, NodeError> {
+    fn vote(&self, operation: usize) -> Reply {
         self.requests[operation].fetch_add(1, Ordering::Relaxed);
-        Ok(self.vote.clone())
+        self.denial.clone().map_or(Reply::Granted, Reply::Denied)
     }
 }
 
@@ -42,16 +42,13 @@ impl LockNode for Instant {
         &self.label
     }
 
-    async fn acquire(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
-        self.reply(ACQUIRE)
-    }
-
-    async fn extend(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
-        self.reply(EXTEND)
-    }
-
-    async fn release(&self, _claim: &Claim) -> Result<bool, NodeError> {
-        Ok(self.reply(RELEASE)? == Vote::Granted)
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(..) => Ok(self.vote(ACQUIRE)),
+            Request::Extend(..) => Ok(self.vote(EXTEND)),
+            Request::Release(_) => Ok(Reply::Deleted(self.vote(RELEASE) == Reply::Granted)),
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 }
 
@@ -81,10 +78,10 @@ struct World {
 }
 
 impl World {
-    fn new(nodes: usize, vote: &Vote) -> Self {
+    fn new(nodes: usize, denial: Option<&Denial>) -> Self {
         let node = |number| Instant {
             label: format!("instant-{number}"),
-            vote: vote.clone(),
+            denial: denial.cloned(),
             requests: [const { AtomicU64::new(0) }; 3],
         };
         let nodes: Vec<_> = (0..nodes).map(|number| Arc::new(node(number))).collect();
@@ -116,11 +113,11 @@ impl World {
 }
 
 fn granting(nodes: usize) -> World {
-    World::new(nodes, &Vote::Granted)
+    World::new(nodes, None)
 }
 
 fn denying(nodes: usize) -> World {
-    World::new(nodes, &Vote::Denied(Denial::by(Token::from_bytes("other"))))
+    World::new(nodes, Some(&Denial::by(Token::from_bytes("other"))))
 }
 
 /// Returns the allocations of one run, without one-time initialization.

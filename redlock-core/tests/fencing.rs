@@ -9,7 +9,7 @@ mod common;
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, World, kind, with_five, with_nodes};
-use redlock_core::node::{FencedVote, LockNode, Ttl, Vote};
+use redlock_core::node::{LockNode, NodeError, Reply, Request, Ttl};
 use redlock_core::{
     DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, Loss, Outcome, ReleaseOutcome,
 };
@@ -483,8 +483,8 @@ fn a_repeated_acquire_advances_the_counter_once() {
             redlock_core::IntoResources::into_resources("a").unwrap(),
             world.nodes[0].inner().holder("a").unwrap(),
         );
-        let again = world.nodes[0].acquire_fenced(&claim, Ttl::MIN).await.unwrap();
-        assert_eq!(FencedVote::Granted(token(1)), again);
+        let again = world.nodes[0].call(Request::AcquireFenced(claim.clone(), Ttl::MIN)).await.unwrap();
+        assert_eq!(Reply::Counted(token(1)), again);
         assert_eq!(vec![Some(1); 5], world.counters());
         guard.extend(TTL).await.unwrap();
         assert_eq!(5, guard.extendable_nodes());
@@ -552,27 +552,11 @@ impl LockNode for Plain {
         "plain"
     }
 
-    async fn acquire(
-        &self,
-        claim: &redlock_core::node::Claim,
-        ttl: Ttl,
-    ) -> Result<Vote, redlock_core::node::NodeError> {
-        self.0.acquire(claim, ttl).await
-    }
-
-    async fn extend(
-        &self,
-        claim: &redlock_core::node::Claim,
-        ttl: Ttl,
-    ) -> Result<Vote, redlock_core::node::NodeError> {
-        self.0.extend(claim, ttl).await
-    }
-
-    async fn release(
-        &self,
-        claim: &redlock_core::node::Claim,
-    ) -> Result<bool, redlock_core::node::NodeError> {
-        self.0.release(claim).await
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) => self.0.call(request).await,
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 }
 

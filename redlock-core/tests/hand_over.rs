@@ -11,7 +11,9 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL};
-use redlock_core::node::{Claim, ConnectionId, Denial, LockNode, NodeError, Ttl, Vote, async_trait};
+use redlock_core::node::{
+    Claim, ConnectionId, Denial, LockNode, NodeError, Reply, Request, Ttl, async_trait,
+};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{Builder, Redlock};
 use redlock_testkit::MemoryNode;
@@ -81,32 +83,39 @@ impl LockNode for Distant {
         self.store.label()
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).await,
+            Request::Extend(..) => Ok(Reply::Denied(Denial::default())),
+            Request::Release(claim) => self.release(&claim).await,
+            other => Err(NodeError::unsupported(&other)),
+        }
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        (!self.quirks.unordered).then(|| ConnectionId(self.connection.load(Ordering::Relaxed)))
+    }
+}
+
+impl Distant {
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
         self.acquires.fetch_add(1, Ordering::Relaxed);
         self.arrival().await;
-        let vote = self.store.acquire(claim, ttl).await;
+        let vote = self.store.call(Request::Acquire(claim.clone(), ttl)).await;
         self.process.sleep(WAY + self.quirks.reply_lag).await;
         vote
     }
 
-    async fn extend(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
-        Ok(Vote::Denied(Denial::default()))
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<Reply, NodeError> {
         self.awake_at_releases.lock().unwrap().push(self.next.is_awake.load(Ordering::Relaxed));
         if self.quirks.reconnects {
             self.connection.fetch_add(1, Ordering::Relaxed);
         }
         self.arrival().await;
         self.process.sleep(self.quirks.release_lag).await;
-        let deleted = self.store.release(claim).await;
+        let deleted = self.store.call(Request::Release(claim.clone())).await;
         self.process.sleep(WAY).await;
         deleted
-    }
-
-    fn connection(&self) -> Option<ConnectionId> {
-        (!self.quirks.unordered).then(|| ConnectionId(self.connection.load(Ordering::Relaxed)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, foreign_claim, kind, with_five, with_nodes};
 use redlock_core::node::{
-    Capabilities, Claim, LockEntry, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait,
+    Capabilities, LockNode, NodeError, Reply, Request, ServerId, Token, Ttl, async_trait,
 };
 use redlock_core::{DetachedLease, Error, ErrorKind, LockStatus, Outcome, Redlock, Resource};
 use redlock_testkit::{FakeNode, Fault, MemoryNode, Operation};
@@ -176,15 +176,8 @@ impl LockNode for Plain {
         "plain"
     }
 
-    async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Err(NodeError::unavailable("an unexpected request"))
-    }
-
-    async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Err(NodeError::unavailable("an unexpected request"))
-    }
-
-    async fn release(&self, _: &Claim) -> Result<bool, NodeError> {
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        let _ = request;
         Err(NodeError::unavailable("an unexpected request"))
     }
 }
@@ -222,20 +215,8 @@ impl LockNode for Identified {
         self.label
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.node.acquire(claim, ttl).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.node.extend(claim, ttl).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.node.release(claim).await
-    }
-
-    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.node.inspect(resource).await
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        self.node.call(request).await
     }
 
     fn server(&self) -> Option<ServerId> {

@@ -379,7 +379,7 @@ fn keys_missing_at_the_release_are_a_loss() {
 /// A panic in the code of a node ends the renewals and nothing else.
 #[test]
 fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
-    use redlock_core::node::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
+    use redlock_core::node::{LockNode, NodeError, Reply, Request, async_trait};
 
     #[derive(Debug)]
     struct Panics(FakeNode);
@@ -389,14 +389,11 @@ fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
         fn label(&self) -> &str {
             self.0.label()
         }
-        async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-            self.0.acquire(claim, ttl).await
-        }
-        async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-            panic!("a backend with a bug")
-        }
-        async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-            self.0.release(claim).await
+        async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+            match request {
+                Request::Extend(..) => panic!("a backend with a bug"),
+                other => self.0.call(other).await,
+            }
         }
     }
 

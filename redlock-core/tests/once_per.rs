@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::*;
 use redlock_core::IntoResources as _;
-use redlock_core::node::{Claim, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use redlock_core::{Builder, ErrorKind, JobOutcome, LeaseState, Loss, Redlock};
 use redlock_testkit::{Fault, Faulty, MemoryNode, Operation};
 
@@ -89,7 +89,7 @@ fn a_kept_lock_outlives_the_configured_drift_of_the_clocks() {
 /// Places the key of another client on a node.
 async fn place(world: &World, node: usize, token: &str) {
     let claim = Claim::new("job".into_resources().unwrap(), Token::from_bytes(token));
-    world.nodes[node].inner().acquire(&claim, Ttl::new(TTL).unwrap()).await.unwrap();
+    world.nodes[node].inner().call(Request::Acquire(claim.clone(), Ttl::new(TTL).unwrap())).await.unwrap();
 }
 
 async fn job(redlock: &Redlock, max_wait: Option<Duration>) -> JobOutcome<Result<u32, ()>> {
@@ -199,16 +199,11 @@ impl LockNode for Plain {
         "plain"
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.0.acquire(claim, ttl).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.0.extend(claim, ttl).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.0.release(claim).await
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) => self.0.call(request).await,
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 }
 

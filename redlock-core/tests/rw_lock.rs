@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::*;
-use redlock_core::node::{Claim, LockNode, Token, Ttl, Vote};
+use redlock_core::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl};
 use redlock_core::runtime::Runtime;
 use redlock_core::{Builder, ErrorKind, IntoResources, KeepAlive, LeaseState, Loss, ReleaseOutcome, RwLock};
 use redlock_testkit::{Fault, MemoryNode};
@@ -219,7 +219,7 @@ fn a_crashed_writer_keeps_readers_out_for_two_seconds_at_most() {
         let gate = Claim::new("a:writer".into_resources().unwrap(), Token::from_bytes("crashed"));
         let ttl = Ttl::new(2_000 * MS).unwrap();
         for node in &world.nodes {
-            assert_eq!(Vote::Granted, node.acquire(&gate, ttl).await.unwrap());
+            assert!(node.call(Request::Acquire(gate.clone(), ttl)).await.unwrap().is_grant());
         }
         assert!(second.read(TTL).try_now().await.unwrap().is_none());
         let (reader, waited) = world.time(second.read(TTL)).await;
@@ -238,16 +238,13 @@ fn a_backend_without_readers_is_an_error_before_anything_is_sent() {
                 "plain"
             }
 
-            async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, redlock_core::node::NodeError> {
-                self.0.acquire(claim, ttl).await
-            }
-
-            async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, redlock_core::node::NodeError> {
-                self.0.extend(claim, ttl).await
-            }
-
-            async fn release(&self, claim: &Claim) -> Result<bool, redlock_core::node::NodeError> {
-                self.0.release(claim).await
+            async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+                match request {
+                    Request::Acquire(..) | Request::Extend(..) | Request::Release(_) => {
+                        self.0.call(request).await
+                    }
+                    other => Err(NodeError::unsupported(&other)),
+                }
             }
         }
 

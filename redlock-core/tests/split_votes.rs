@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::node::{Claim, LockNode, Token, Ttl};
+use redlock_core::node::{Claim, LockNode, Request, Token, Ttl};
 use redlock_core::{Error, ErrorKind, IntoResources, Redlock};
 use redlock_testkit::{Fault, Operation};
 
@@ -17,7 +17,11 @@ const LIFE: Duration = Duration::from_millis(100);
 async fn split(world: &World, name: &str, ttl: Duration) {
     for (node, token) in [(0, "one"), (1, "one"), (2, "other"), (3, "other")] {
         let claim = Claim::new(name.into_resources().unwrap(), Token::from_bytes(token));
-        world.nodes[node].inner().acquire(&claim, Ttl::new(ttl).unwrap()).await.unwrap();
+        world.nodes[node]
+            .inner()
+            .call(Request::Acquire(claim.clone(), Ttl::new(ttl).unwrap()))
+            .await
+            .unwrap();
     }
 }
 

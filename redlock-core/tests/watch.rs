@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use common::*;
 use redlock_core::node::{
-    Availability, Capabilities, Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, Watch,
+    Availability, Capabilities, Denial, LockNode, NodeError, Reply, Request, Token, Ttl, Watch,
 };
 use redlock_core::runtime::Runtime;
-use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock, Resource};
+use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock};
 use redlock_testkit::sim::Simulation;
 use redlock_testkit::{FakeNode, Fault, Operation};
 
@@ -332,21 +332,17 @@ impl LockNode for FalselyFree {
         &self.label
     }
 
-    async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        assert!(self.attempts.fetch_add(1, Ordering::Relaxed) < 10_000, "a hot loop");
-        Ok(Vote::Denied(Denial::by(Token::from_bytes("other"))))
-    }
-
-    async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Ok(Vote::Denied(Denial::default()))
-    }
-
-    async fn release(&self, _: &Claim) -> Result<bool, NodeError> {
-        Ok(false)
-    }
-
-    async fn watch(&self, _: &Resource) -> Result<Watch, NodeError> {
-        Ok(Watch::new(Availability::Free, std::future::pending()))
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(..) => {
+                assert!(self.attempts.fetch_add(1, Ordering::Relaxed) < 10_000, "a hot loop");
+                Ok(Reply::Denied(Denial::by(Token::from_bytes("other"))))
+            }
+            Request::Extend(..) => Ok(Reply::Denied(Denial::default())),
+            Request::Release(_) => Ok(Reply::Deleted(false)),
+            Request::Watch(_) => Ok(Reply::Watching(Watch::new(Availability::Free, std::future::pending()))),
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_fred::node::{Claim, LockNode, Token, Ttl, Vote};
+use redlock_fred::node::{Claim, LockNode, Reply, Request, Token, Ttl};
 use redlock_fred::{IntoResources, Options, Redlock, TokioRuntime};
 use redlock_testkit::MemoryNode;
 
@@ -60,7 +60,7 @@ fn nodes(arguments: &[String]) -> Result<Vec<Arc<dyn LockNode>>, Box<dyn std::er
 /// Returns true if a node has no key. The node then grants the key to another client, which releases it.
 async fn is_free(node: &dyn LockNode) -> Result<bool, Box<dyn std::error::Error>> {
     let stranger = Claim::new(RESOURCE.into_resources()?, Token::from_bytes("quickstart"));
-    let free = node.acquire(&stranger, Ttl::new(TTL)?).await? == Vote::Granted;
-    let _ = node.release(&stranger).await?;
+    let free = node.call(Request::Acquire(stranger.clone(), Ttl::new(TTL)?)).await? == Reply::Granted;
+    let _ = node.call(Request::Release(stranger.clone())).await?;
     Ok(free)
 }

@@ -7,7 +7,7 @@ use redlock_adapter_tests::requests::{bytes, call, only_client, other, pipeline,
 use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
 use redlock_adapter_tests::wait::{soon, until};
 use redlock_fred::{Connection, Connector, IntoConnector, Options};
-use redlock_testkit::RedisServer;
+use redlock_testkit::{RedisServer, watching};
 use redlock_wire::{Connection as _, Connector as _, Hub, Reply, Sent};
 use tokio::runtime::Handle;
 
@@ -114,7 +114,7 @@ async fn authenticates_and_selects_the_database() {
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_failed_connect_states_the_reason_without_the_password() {
-    use redlock_fred::node::{LockNode, NodeErrorKind};
+    use redlock_fred::node::{LockNode, NodeErrorKind, Request};
     use redlock_fred::{Resource, node};
 
     let rejected = async |server: RedisServer, password: &'static str| {
@@ -124,7 +124,7 @@ async fn a_failed_connect_states_the_reason_without_the_password() {
             ..Config::default()
         };
         let node = node(config, &Options::tokio()).unwrap();
-        let error = node.inspect(&Resource::new("a").unwrap()).await.unwrap_err();
+        let error = node.call(Request::Inspect(Resource::new("a").unwrap())).await.unwrap_err();
         assert_eq!(NodeErrorKind::Unavailable, error.kind());
         assert!(!error.to_string().contains(password) && !error.to_string().contains('\n'), "{error}");
         error.to_string()
@@ -153,17 +153,17 @@ async fn connects_over_a_unix_socket() {
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_flush_is_not_reported_and_does_not_affect_later_watches() {
-    use redlock_fred::node::LockNode;
+    use redlock_fred::node::{LockNode, Request};
     use redlock_fred::{Resource, node};
 
     let server = RedisServer::start();
     let node = node(server.url(), &Options::tokio()).unwrap();
-    let watch = async |name| node.watch(&Resource::new(name).unwrap()).await.unwrap().changed;
+    let watch = async |name| watching(node.call(Request::Watch(Resource::new(name).unwrap())).await.unwrap());
     server.command(&["SET", "a", "other"]);
     let flushed = watch("a").await;
     server.command(&["FLUSHALL"]);
     let later = watch("a").await;
     assert!(poll_immediate(flushed).await.is_none());
     server.command(&["SET", "a", "other"]);
-    soon(later).await;
+    soon(later.changed).await;
 }

@@ -10,7 +10,7 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::RespVersion;
 use fred::types::config::{Config, ReconnectPolicy, ServerConfig};
 use redlock_adapter_tests::wait::{PATIENCE, until};
-use redlock_fred::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_fred::node::{Claim, LockNode, NodeErrorKind, Reply, Request, Token, Ttl};
 use redlock_fred::{
     ErrorKind, IntoResources, Options, Redlock, ReleaseOutcome, TokioRuntime, node_with_connection,
 };
@@ -63,8 +63,9 @@ fn claim() -> Claim {
 
 async fn votes(node: &dyn LockNode) -> bool {
     matches!(
-        timeout(Duration::from_millis(100), node.acquire(&claim(), Ttl::new(TTL).unwrap())).await,
-        Ok(Ok(Vote::Granted))
+        timeout(Duration::from_millis(100), node.call(Request::Acquire(claim(), Ttl::new(TTL).unwrap())))
+            .await,
+        Ok(Ok(Reply::Granted))
     )
 }
 
@@ -100,7 +101,8 @@ async fn a_client_that_reconnects_brings_the_node_back_and_replays_nothing() {
     assert!(votes(&*node).await);
     server.kill();
     until(async || {
-        let outcome = timeout(PATIENCE, node.release(&claim())).await.expect("the request hangs");
+        let outcome =
+            timeout(PATIENCE, node.call(Request::Release(claim()))).await.expect("the request hangs");
         outcome.is_err_and(|error| error.kind() == NodeErrorKind::Unavailable)
     })
     .await;
@@ -123,10 +125,13 @@ async fn requests_in_flight_when_the_server_dies_are_not_sent_again() {
     assert!(votes(&*node).await);
     server.pause();
     let mine = claim();
-    let (outcome, ()) = tokio::join!(timeout(PATIENCE, node.acquire(&mine, Ttl::new(TTL).unwrap())), async {
-        sleep(Duration::from_millis(50)).await; // after this it is in flight
-        server.restart();
-    });
+    let (outcome, ()) = tokio::join!(
+        timeout(PATIENCE, node.call(Request::Acquire(mine.clone(), Ttl::new(TTL).unwrap()))),
+        async {
+            sleep(Duration::from_millis(50)).await; // after this it is in flight
+            server.restart();
+        }
+    );
     assert_eq!(NodeErrorKind::Unknown, outcome.expect("the request hangs").unwrap_err().kind());
     until(async || client.is_connected()).await;
     assert_eq!(0, server.commandstats("set"));

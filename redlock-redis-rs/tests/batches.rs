@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_redis_rs::node::{Claim, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_redis_rs::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl};
 use redlock_redis_rs::{IntoResources, Options, Resource, node};
-use redlock_testkit::RedisServer;
+use redlock_testkit::{RedisServer, holder};
 use tokio::task::yield_now;
 
 /// More operations than tokio allows a task before the task must yield (128).
 const MANY: usize = 200;
 
-type AcquireFuture = Pin<Box<dyn Future<Output = Result<Vote, NodeError>> + Send>>;
+type AcquireFuture = Pin<Box<dyn Future<Output = Result<Reply, NodeError>> + Send>>;
 
 fn claim(name: &str) -> Claim {
     Claim::new(name.into_resources().unwrap(), Token::from_bytes("mine"))
@@ -28,7 +28,7 @@ fn ttl() -> Ttl {
 
 fn acquire(node: &Arc<dyn LockNode>, name: &str) -> AcquireFuture {
     let (node, claim) = (Arc::clone(node), claim(name));
-    Box::pin(async move { node.acquire(&claim, ttl()).await })
+    Box::pin(async move { node.call(Request::Acquire(claim.clone(), ttl())).await })
 }
 
 async fn once(request: &mut AcquireFuture) {
@@ -48,7 +48,7 @@ async fn a_release_does_not_overtake_its_write_when_many_replies_arrive_at_once(
     let left = tokio::spawn(async move {
         let server = task_server;
         let node: Arc<dyn LockNode> = Arc::new(node(server.url(), &Options::tokio()).unwrap());
-        node.inspect(&Resource::new("a").unwrap()).await.unwrap();
+        node.call(Request::Inspect(Resource::new("a").unwrap())).await.unwrap();
         server.pause();
         let mut others = Vec::new();
         for number in 0..MANY {
@@ -71,7 +71,7 @@ async fn a_release_does_not_overtake_its_write_when_many_replies_arrive_at_once(
             let node = Arc::clone(&node);
             async move {
                 drop(write);
-                node.release(&claim("a")).await.unwrap()
+                node.call(Request::Release(claim("a"))).await.unwrap()
             }
         });
         release.await.unwrap();
@@ -79,7 +79,7 @@ async fn a_release_does_not_overtake_its_write_when_many_replies_arrive_at_once(
         for other in others {
             other.await.unwrap();
         }
-        node.inspect(&Resource::new("a").unwrap()).await.unwrap()
+        holder(node.call(Request::Inspect(Resource::new("a").unwrap())).await.unwrap())
     });
     let left = left.await.unwrap();
     assert!(left.is_none(), "the write was carried out after its release");

@@ -5,9 +5,9 @@
 use redlock_adapter_tests::requests::{bytes, call, other, set};
 use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
 use redlock_adapter_tests::wait::soon;
-use redlock_redis_rs::node::{LockNode, NodeErrorKind};
+use redlock_redis_rs::node::{LockNode, NodeErrorKind, Request};
 use redlock_redis_rs::{Connection, Connector, IntoConnector, Options, Resource, node};
-use redlock_testkit::RedisServer;
+use redlock_testkit::{RedisServer, watching};
 use redlock_wire::{Connection as _, Connector as _, Hub, Sent};
 
 fn connector(port: u16) -> Connector {
@@ -51,7 +51,7 @@ async fn a_failed_connect_states_the_reason_without_the_password() {
     let rejected = |server: RedisServer, password: &'static str| async move {
         let node =
             node(format!("redis://:{password}@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
-        let error = node.inspect(&Resource::new("a").unwrap()).await.unwrap_err();
+        let error = node.call(Request::Inspect(Resource::new("a").unwrap())).await.unwrap_err();
         assert_eq!(NodeErrorKind::Unavailable, error.kind());
         assert!(!error.to_string().contains(password) && !error.to_string().contains('\n'), "{error}");
         error.to_string()
@@ -84,10 +84,12 @@ async fn a_flush_completes_all_watches() {
     let node = node(server.url(), &Options::tokio()).unwrap();
     for flush in ["FLUSHALL", "FLUSHDB"] {
         server.command(&["SET", "a", "theirs"]);
-        let watch = async |name| node.watch(&Resource::new(name).unwrap()).await.unwrap().changed;
+        let watch = async |name| {
+            watching(node.call(Request::Watch(Resource::new(name).unwrap())).await.unwrap()).changed
+        };
         let (taken, free) = (watch("a").await, watch("b").await);
         server.command(&[flush]);
-        soon(taken).await;
-        soon(free).await;
+        soon(taken.changed).await;
+        soon(free.changed).await;
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, cmd};
 use redlock_adapter_tests::wait::{PATIENCE, until};
-use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Reply, Request, Token, Ttl};
 use redlock_redis_rs::{
     ErrorKind, IntoResources, Options, Redlock, ReleaseOutcome, TokioRuntime, node_with_connection,
 };
@@ -61,8 +61,9 @@ fn claim() -> Claim {
 
 async fn votes(node: &dyn LockNode) -> bool {
     matches!(
-        timeout(Duration::from_millis(100), node.acquire(&claim(), Ttl::new(TTL).unwrap())).await,
-        Ok(Ok(Vote::Granted))
+        timeout(Duration::from_millis(100), node.call(Request::Acquire(claim(), Ttl::new(TTL).unwrap())))
+            .await,
+        Ok(Ok(Reply::Granted))
     )
 }
 
@@ -98,7 +99,8 @@ async fn a_manager_that_reconnects_brings_the_node_back() {
     assert!(votes(&*node).await);
     server.kill();
     until(async || {
-        let outcome = timeout(PATIENCE, node.release(&claim())).await.expect("the request hangs");
+        let outcome =
+            timeout(PATIENCE, node.call(Request::Release(claim()))).await.expect("the request hangs");
         outcome.is_err_and(|error| error.kind() == NodeErrorKind::Unavailable)
     })
     .await;
@@ -113,9 +115,9 @@ async fn a_connection_that_is_lost_stays_lost() {
     let node = multiplexed(&server).await;
     assert!(votes(&*node).await);
     server.restart();
-    until(async || node.release(&claim()).await.is_err()).await;
+    until(async || node.call(Request::Release(claim())).await.is_err()).await;
     sleep(Duration::from_millis(500)).await;
-    let error = node.acquire(&claim(), Ttl::new(TTL).unwrap()).await.unwrap_err();
+    let error = node.call(Request::Acquire(claim(), Ttl::new(TTL).unwrap())).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind());
 }
 

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Reply, Request, Token, Ttl};
 use redlock_redis_rs::runtime::{BoxFuture, Runtime};
 use redlock_redis_rs::{
     IntoResources, KeepAlive, Lease, Loss, Options, ReleaseOutcome, Resource, SmolRuntime, builder_with, node,
 };
-use redlock_testkit::RedisServer;
+use redlock_testkit::{RedisServer, watching};
 use smol::Timer;
 use smol::future::or;
 
@@ -37,22 +37,25 @@ fn a_node_votes_heals_and_ends() {
     let claim = Claim::new(["a", "b"].into_resources().unwrap(), Token::from_bytes("mine"));
     let clients = || server.command(&["CLIENT", "LIST"]).lines().count() - 1; // but for the one that asks
     smol::block_on(soon(async {
-        assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
-        assert_eq!(Vote::Granted, node.extend(&claim, ttl()).await.unwrap());
-        assert!(node.release(&claim).await.unwrap());
+        assert_eq!(Reply::Granted, node.call(Request::Acquire(claim.clone(), ttl())).await.unwrap());
+        assert_eq!(Reply::Granted, node.call(Request::Extend(claim.clone(), ttl())).await.unwrap());
+        assert_eq!(Reply::Deleted(true), node.call(Request::Release(claim.clone())).await.unwrap());
 
         server.kill();
         while node.connection().is_some() {
             Timer::after(Duration::from_millis(1)).await;
         }
-        assert_eq!(NodeErrorKind::Unavailable, node.release(&claim).await.unwrap_err().kind());
+        assert_eq!(
+            NodeErrorKind::Unavailable,
+            node.call(Request::Release(claim.clone())).await.unwrap_err().kind()
+        );
         server.restart();
         let start = Instant::now();
         while node.connection().is_none() {
             Timer::after(Duration::from_millis(1)).await;
         }
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-        assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
+        assert_eq!(Reply::Granted, node.call(Request::Acquire(claim.clone(), ttl())).await.unwrap());
 
         assert!(clients() > 0);
         drop(node);
@@ -143,7 +146,7 @@ fn a_change_is_notified() {
     let resource = Resource::new("a").unwrap();
     smol::block_on(soon(async {
         for change in ["SET a other", "DEL a", "FLUSHALL", "CLIENT KILL TYPE normal"] {
-            let watch = node.watch(&resource).await.unwrap();
+            let watch = watching(node.call(Request::Watch(resource.clone())).await.unwrap());
             server.command(&change.split(' ').collect::<Vec<_>>());
             watch.changed.await;
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redlock_core::Resource;
-use redlock_core::node::{Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::node::{Denial, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use redlock_core::runtime::{Instant, suspend_aware_now};
 
 /// One independent lock server. Its clones are clients of the same server.
@@ -26,36 +26,36 @@ impl LockNode for InProcess {
         "in-process"
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
         let mut held = self.held();
-        let is_foreign = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
-        if claim.resources().iter().any(is_foreign) {
-            return Ok(Vote::Denied(Denial::default()));
+        let until = |ttl: Ttl| suspend_aware_now() + ttl.as_duration();
+        let owner = |name| held.get(name).map(|(token, _)| token);
+        match request {
+            Request::Acquire(claim, ttl) => {
+                let is_foreign = |name| owner(name).is_some_and(|token| token != claim.token());
+                if claim.resources().iter().any(is_foreign) {
+                    return Ok(Reply::Denied(Denial::default()));
+                }
+                for resource in claim.resources() {
+                    held.entry(resource.clone()).or_insert((claim.token().clone(), until(ttl)));
+                }
+                Ok(Reply::Granted)
+            }
+            Request::Extend(claim, ttl) => {
+                if !claim.resources().iter().all(|name| owner(name) == Some(claim.token())) {
+                    return Ok(Reply::Denied(Denial::default()));
+                }
+                let claimed = held.iter_mut().filter(|(resource, _)| claim.resources().contains(resource));
+                claimed.for_each(|(_, (_, deadline))| *deadline = until(ttl).max(*deadline));
+                Ok(Reply::Granted)
+            }
+            Request::Release(claim) => {
+                let before = held.len();
+                held.retain(|name, (token, _)| token != claim.token() || !claim.resources().contains(name));
+                Ok(Reply::Deleted(held.len() < before))
+            }
+            other => Err(NodeError::unsupported(&other)),
         }
-        for resource in claim.resources() {
-            held.entry(resource.clone())
-                .or_insert((claim.token().clone(), suspend_aware_now() + ttl.as_duration()));
-        }
-        Ok(Vote::Granted)
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let mut held = self.held();
-        let is_owned = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
-        if !claim.resources().iter().all(is_owned) {
-            return Ok(Vote::Denied(Denial::default()));
-        }
-        let claimed = held.iter_mut().filter(|(resource, _)| claim.resources().contains(resource));
-        let until = suspend_aware_now() + ttl.as_duration();
-        claimed.for_each(|(_, (_, deadline))| *deadline = until.max(*deadline));
-        Ok(Vote::Granted)
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        let mut held = self.held();
-        let before = held.len();
-        held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
-        Ok(held.len() < before)
     }
 }
 

@@ -378,6 +378,7 @@ macro_rules! __conformance_cases {
             calls::a_dropped_release_is_atomic
             calls::a_dropped_extend_is_atomic
             calls::dropped_calls_leave_the_node_usable
+            calls::an_unsupported_request_is_an_error
             calls::a_connection_keeps_its_identity
             calls::a_connection_keeps_the_order
             calls::the_label_is_readable_and_stable

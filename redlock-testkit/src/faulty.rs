@@ -18,17 +18,16 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission as NodeAdmission, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry,
-    LockNode, NodeError, Quarantine, QuarantineReason, ServerId, Ttl, Vote, Watch, async_trait,
+    Admission as NodeAdmission, Capabilities, ConnectionId, Denial, LockNode, NodeError, Operation,
+    Quarantine, QuarantineReason, Reply, Request, ServerId, Watch, async_trait,
 };
 use redlock_core::runtime::Runtime;
-use redlock_core::{Error, FencingToken, Resource};
+use redlock_core::{Error, Resource};
 
 pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
 pub use self::fault::Fault;
 use self::state::{Admission, Held, Outcome, State};
-use crate::request::{NodeReply, Operation, Request};
 
 /// Any [`LockNode`], with faults.
 ///
@@ -36,7 +35,7 @@ use crate::request::{NodeReply, Operation, Request};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use redlock_core::node::{Claim, LockNode, NodeErrorKind, Token, Ttl};
+/// use redlock_core::node::{Claim, LockNode, NodeErrorKind, Request, Token, Ttl};
 /// use redlock_core::IntoResources;
 /// use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
 ///
@@ -44,7 +43,8 @@ use crate::request::{NodeReply, Operation, Request};
 /// node.inject(Fault::disconnect().on(Operation::Acquire).once());
 ///
 /// let claim = Claim::new("invoice:42".into_resources()?, Token::from_bytes("alice"));
-/// let error = block_on(node.acquire(&claim, Ttl::MAX)).unwrap_err();
+/// let request = Request::Acquire(claim.clone(), Ttl::MAX);
+/// let error = block_on(node.call(request)).unwrap_err();
 /// assert_eq!(NodeErrorKind::Unknown, error.kind());
 /// assert_eq!(Some(claim.token().clone()), node.inner().holder("invoice:42"), "it was carried out");
 /// # Ok::<(), redlock_core::Error>(())
@@ -112,7 +112,7 @@ impl<N: LockNode> Faulty<N> {
         self
     }
 
-    /// Passes on the inner node's [`watch`](LockNode::watch), until the node crashes.
+    /// Passes on the inner node's [watches](Request::Watch), until the node crashes.
     ///
     /// By default there are no watches and waiters poll, so that tests can rely on the times of their requests.
     ///
@@ -268,7 +268,7 @@ impl<N: LockNode> Faulty<N> {
         match held {
             None => return false,
             Some(Held::Reply(reply)) => drop(reply.send(())),
-            Some(Held::Request(request, reply)) => drop(reply.send(request.apply(&self.0.node).await)),
+            Some(Held::Request(request, reply)) => drop(reply.send(self.0.node.call(request).await)),
         }
         true
     }
@@ -392,10 +392,8 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    async fn call<T>(&self, request: Request) -> Result<T, NodeError>
-    where
-        T: TryFrom<NodeReply, Error = NodeReply>,
-    {
+    /// Adds a request to the count, and carries it out as the script says.
+    async fn carry_out(&self, request: Request) -> Outcome {
         let (admission, crash) = {
             let mut state = self.state();
             (state.admit(request), self.0.crashed.listen())
@@ -406,16 +404,15 @@ impl<N: LockNode> Faulty<N> {
             Err(connection_lost())
         })
         .await
-        .map(NodeReply::expect)
     }
 
     async fn outcome(&self, admission: Admission) -> Outcome {
         match admission {
             Admission::Down => Err(NodeError::unavailable("connection refused")),
-            Admission::Apply(request) => request.apply(&self.0.node).await,
+            Admission::Apply(request) => self.0.node.call(request).await,
             Admission::Hangs(reply) => reply.await.unwrap_or_else(|_| Err(connection_lost())),
             Admission::ReplyHeld(request, go) => {
-                let outcome = request.apply(&self.0.node).await;
+                let outcome = self.0.node.call(request).await;
                 go.await.map_err(|_| connection_lost())?;
                 outcome
             }
@@ -425,25 +422,25 @@ impl<N: LockNode> Faulty<N> {
 
     async fn apply_fault(&self, effect: Effect, request: Request) -> Outcome {
         match effect {
-            Effect::Deny => Ok(request.denied().expect("only requests that can be denied meet this fault")),
+            Effect::Deny => Ok(denial_of(&request)),
             Effect::Fail(error) => Err(error),
             Effect::Delay(delay) => {
                 self.0.runtime.sleep(delay).await;
-                request.apply(&self.0.node).await
+                self.0.node.call(request).await
             }
             Effect::ApplyLate(delay) => self.apply_late(delay, request).await,
             Effect::DropRequest => pending().await,
             Effect::LoseReply => {
-                drop(request.apply(&self.0.node).await);
+                drop(self.0.node.call(request).await);
                 pending().await
             }
             Effect::Disconnect => {
-                drop(request.apply(&self.0.node).await);
+                drop(self.0.node.call(request).await);
                 self.state().connections_lost += 1;
                 Err(connection_lost())
             }
-            Effect::Miscount(counter) => match request.apply(&self.0.node).await {
-                Ok(NodeReply::Fenced(FencedVote::Granted(_))) => Ok(FencedVote::Granted(counter).into()),
+            Effect::Miscount(counter) => match self.0.node.call(request).await {
+                Ok(Reply::Counted(_)) => Ok(Reply::Counted(counter)),
                 outcome => outcome,
             },
             Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),
@@ -458,17 +455,10 @@ impl<N: LockNode> Faulty<N> {
             node.0.runtime.sleep(delay).await;
             if node.state().crashes == sent_before {
                 // The caller may have stopped waiting; the fault exists for this case.
-                drop(sender.send(request.apply(&node.0.node).await));
+                drop(sender.send(node.0.node.call(request).await));
             }
         }));
         receiver.await.unwrap_or_else(|_| Err(connection_lost()))
-    }
-
-    /// Watches with this request. A crash completes the watch.
-    async fn watch_with(&self, request: Request) -> Result<Watch, NodeError> {
-        let watch: Watch = self.call(request).await?;
-        let crash = self.0.crashed.listen();
-        Ok(Watch::new(watch.availability, first(watch.changed, crash)).held_by(watch.holder))
     }
 
     /// Only the rejection of a fault panics, and that precedes the change. A poisoned state is therefore intact.
@@ -491,59 +481,22 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.0.node.set_node_timeout(timeout);
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Acquire(claim.clone(), ttl)).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Extend(claim.clone(), ttl)).await
-    }
-
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
-        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
-    }
-
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
-        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
-    }
-
-    async fn refill_fenced(
-        &self,
-        claim: &Claim,
-        ttl: Ttl,
-        fence: FencingToken,
-    ) -> Result<ConfirmVote, NodeError> {
-        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
-    }
-
-    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Keep(claim.clone(), ttl)).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.call(Request::Release(claim.clone())).await
-    }
-
-    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.call(Request::Inspect(resource.clone())).await
-    }
-
-    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        if !self.capabilities().watch {
-            return Err(NodeError::unsupported("watch"));
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Vouch if self.state().down => Err(connection_lost()),
+            Request::Vouch => self.0.node.call(request).await,
+            Request::Watch(_) | Request::WatchShared(_) if !self.capabilities().watch => {
+                Err(NodeError::unsupported("watch"))
+            }
+            _ => Ok(match self.carry_out(request).await? {
+                // A crash completes the watch.
+                Reply::Watching(watch) => {
+                    let changed = first(watch.changed, self.0.crashed.listen());
+                    Reply::Watching(Watch::new(watch.availability, changed).held_by(watch.holder))
+                }
+                reply => reply,
+            }),
         }
-        self.watch_with(Request::Watch(resource.clone())).await
-    }
-
-    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::AcquireShared(claim.clone(), gate.clone(), ttl)).await
-    }
-
-    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        if !self.capabilities().watch {
-            return Err(NodeError::unsupported("watch"));
-        }
-        self.watch_with(Request::WatchShared(resource.clone())).await
     }
 
     /// Returns `None`, unless the node is [`ordered`](Faulty::ordered).
@@ -568,10 +521,6 @@ impl<N: LockNode> LockNode for Faulty<N> {
 
     async fn connected(&self) {
         self.0.node.connected().await;
-    }
-
-    async fn vouch(&self) -> Result<(), NodeError> {
-        if self.state().down { Err(connection_lost()) } else { self.0.node.vouch().await }
     }
 
     fn server(&self) -> Option<ServerId> {
@@ -610,6 +559,14 @@ impl<N: LockNode> From<Faulty<N>> for Arc<dyn LockNode> {
 }
 
 const NOT_ORDERED: &str = "a delay or a late application reorders requests, which an ordered node must not";
+
+/// Returns the reply of a node that denies a request. A release deletes nothing then.
+fn denial_of(request: &Request) -> Reply {
+    match request {
+        Request::Release(_) => Reply::Deleted(false),
+        _ => Reply::Denied(Denial::default()),
+    }
+}
 
 fn connection_lost() -> NodeError {
     NodeError::unknown("the connection was lost")

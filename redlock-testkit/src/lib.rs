@@ -5,7 +5,7 @@
 //! | Run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
 //! | Test the behavior when nodes hang, crash, deny or lose messages | [`FakeNode`], [`Fault`] | [Scripted faults](#scripted-faults) |
 //! | Inject faults into any node, including a real one | [`Faulty`] | [Scripted faults](#scripted-faults) |
-//! | Write a wrapper with other faults | [`Request`], [`Operation`], [`NodeReply`] | [Custom faults](#custom-faults) |
+//! | Write a wrapper with other faults | [`Request`], [`Operation`] | [Custom faults](#custom-faults) |
 //! | Simulate hours in milliseconds, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
 //! | Test a whole service | `examples/billing.rs` | [Service tests](#service-tests) |
 //! | Verify a custom backend | [`conformance!`] | [Backend conformance](#backend-conformance) |
@@ -125,9 +125,24 @@
 //!
 //! ## Custom faults
 //!
-//! A [`Request`] is one call of a node as a value. Its [`Operation`] is the kind of the call, and its [`NodeReply`] is
-//! the reply. A wrapper around a node can therefore store, delay, reorder or drop calls, and then
-//! [apply](Request::apply) them. [`Faulty`] is written in this way.
+//! A node carries out every [`Request`] in [one method](redlock_core::node::LockNode::call), and an [`Operation`] is the
+//! kind of a request. A wrapper around a node can therefore record, delay, reorder, drop or repeat requests. [`Faulty`]
+//! is written in this way.
+//!
+//! ```
+//! use redlock_core::IntoResources;
+//! use redlock_core::node::{Claim, LockNode, Token, Ttl};
+//! use redlock_testkit::{MemoryNode, Request, block_on};
+//!
+//! let node = MemoryNode::new("fake-1");
+//! let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+//! let sent = [Request::Acquire(claim.clone(), Ttl::MAX), Request::Release(claim)];
+//! for request in sent.into_iter().rev() {
+//!     block_on(node.call(request))?; // the release overtakes the acquisition
+//! }
+//! assert!(node.holder("orders:42").is_some(), "a key is left behind");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Simulated time
 //!
@@ -229,7 +244,7 @@
 //! |---|---|
 //! | acquire | sets all resources or none; never overrides another holder; the same token again changes nothing; a denial is accurate |
 //! | extend | raises the TTL to at least the given one, never lowers it; only if every resource still holds the token; creates and restores nothing |
-//! | release | deletes the keys with the token, and nothing else; returns `false` if there is none |
+//! | release | deletes the keys with the token, and nothing else; returns `Deleted(false)` if there is none |
 //! | names | any bytes in resources and tokens, up to the longest; several names differ from their concatenation |
 //! | expiry | keys disappear when their TTL is over; the longest TTL is not short |
 //! | concurrency | one of many is granted, all get a reply, two clients exclude each other |
@@ -308,7 +323,7 @@ compile_error!("the feature `server` of redlock-testkit starts, stops and kills 
 pub mod conformance;
 mod faulty;
 mod memory;
-mod request;
+mod reply;
 pub mod runtime_conformance;
 #[cfg(all(feature = "server", unix))]
 mod server;
@@ -317,10 +332,11 @@ mod threads;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, fake_nodes};
 pub use crate::memory::{MemoryNode, Snapshot};
-pub use crate::request::{NodeReply, Operation, Request};
+pub use crate::reply::{holder, watching};
 #[cfg(all(feature = "server", unix))]
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};
 pub use crate::threads::{ThreadRuntime, block_on};
+pub use redlock_core::node::{Operation, Request};
 
 /// Compiles the examples of the chapter with the doctests.
 #[cfg(doctest)]

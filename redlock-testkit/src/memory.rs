@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::node::{
-    Admission, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
-    QuarantineReason, ServerId, Token, Ttl, Vote, Watch, async_trait,
+    Admission, Capabilities, ConnectionId, LockEntry, LockNode, NodeError, QuarantineReason, Reply, Request,
+    ServerId, Token, Ttl, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
@@ -30,13 +30,13 @@ use self::store::{Content, Store};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use redlock_core::node::{Claim, LockNode, Token, Ttl, Vote};
+/// use redlock_core::node::{Claim, LockNode, Reply, Request, Token, Ttl};
 /// use redlock_core::IntoResources;
 /// use redlock_testkit::{MemoryNode, block_on};
 ///
 /// let node = MemoryNode::new("fake-1");
 /// let alice = Claim::new("invoice:42".into_resources()?, Token::from_bytes("alice"));
-/// assert_eq!(Vote::Granted, block_on(node.acquire(&alice, Ttl::MAX))?);
+/// assert_eq!(Reply::Granted, block_on(node.call(Request::Acquire(alice, Ttl::MAX)))?);
 /// assert_eq!(Some(Token::from_bytes("alice")), node.holder("invoice:42"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -523,58 +523,40 @@ impl LockNode for MemoryNode {
         &self.0.label
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.store().acquire(claim, ttl, self.now())
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.store().extend(claim, ttl, self.now())
-    }
-
-    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.store().keep_for(claim, ttl, self.now())
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        Ok(self.store().release(claim, self.now()))
-    }
-
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
-        self.store().acquire_fenced(claim, ttl, self.now())
-    }
-
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
-        self.store().confirm(claim, ttl, fence, self.now())
-    }
-
-    async fn refill_fenced(
-        &self,
-        claim: &Claim,
-        ttl: Ttl,
-        fence: FencingToken,
-    ) -> Result<ConfirmVote, NodeError> {
-        self.store().refill_fenced(claim, ttl, fence, self.now())
-    }
-
-    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.store().acquire_shared(claim, gate, ttl, self.now())
-    }
-
-    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        let (availability, changed) = self.store().watch_shared(resource, self.now());
-        Ok(Watch::new(availability, changed))
-    }
-
-    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.store().inspect(resource, self.now())
-    }
-
-    /// Notifies of every change, and never of an expiry.
-    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+    /// A watch notifies of every change, and never of an expiry.
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        let now = self.now();
+        if let Request::Vouch = request {
+            return match &mut *self.guarded() {
+                Some(guarded) => {
+                    guarded.vouch();
+                    Ok(Reply::Granted)
+                }
+                None => Err(NodeError::unsupported("vouch without a longest TTL")),
+            };
+        }
         let mut store = self.store();
-        let (availability, changed) = store.watch(resource, self.now());
-        let entry = store.inspect(resource, self.now())?;
-        Ok(Watch::new(availability, changed).held_by(entry.map(|entry| entry.token)))
+        match &request {
+            Request::Acquire(claim, ttl) => store.acquire(claim, *ttl, now),
+            Request::Extend(claim, ttl) => store.extend(claim, *ttl, now),
+            Request::Release(claim) => Ok(Reply::Deleted(store.release(claim, now))),
+            Request::AcquireFenced(claim, ttl) => store.acquire_fenced(claim, *ttl, now),
+            Request::Confirm(claim, ttl, token) => store.confirm(claim, *ttl, *token, now),
+            Request::Refill(claim, ttl, token) => store.refill_fenced(claim, *ttl, *token, now),
+            Request::AcquireShared(claim, gate, ttl) => store.acquire_shared(claim, gate, *ttl, now),
+            Request::Keep(claim, ttl) => store.keep_for(claim, *ttl, now),
+            Request::Inspect(resource) => store.inspect(resource, now).map(Reply::Holder),
+            Request::Watch(resource) => {
+                let (availability, changed) = store.watch(resource, now);
+                let holder = store.inspect(resource, now)?.map(|entry| entry.token);
+                Ok(Reply::Watching(Watch::new(availability, changed).held_by(holder)))
+            }
+            Request::WatchShared(resource) => {
+                let (availability, changed) = store.watch_shared(resource, now);
+                Ok(Reply::Watching(Watch::new(availability, changed)))
+            }
+            other => Err(NodeError::unsupported(other)),
+        }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -597,14 +579,6 @@ impl LockNode for MemoryNode {
     fn admission(&self) -> Admission {
         let now = self.now();
         self.guarded().as_ref().map_or(Admission::Unchecked, |guarded| guarded.admission(now))
-    }
-
-    async fn vouch(&self) -> Result<(), NodeError> {
-        match &mut *self.guarded() {
-            Some(guarded) => guarded.vouch(),
-            None => return Err(NodeError::unsupported("vouch without a longest TTL")),
-        }
-        Ok(())
     }
 }
 

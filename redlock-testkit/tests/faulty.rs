@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, Token, Ttl, Vote};
+use redlock_core::node::{
+    Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, Reply, Request, Token, Ttl,
+};
 use redlock_core::runtime::Runtime;
 use redlock_core::{IntoResources, TokioRuntime};
 use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, Operation, fake_nodes};
@@ -24,16 +26,16 @@ fn claim(name: &str) -> Claim {
     Claim::new(name.into_resources().unwrap(), Token::from_bytes("own"))
 }
 
-fn no() -> Vote {
-    Vote::Denied(Denial::default())
+fn no() -> Reply {
+    Reply::Denied(Denial::default())
 }
 
-async fn acquire(node: &FakeNode, name: &str) -> Result<Vote, NodeErrorKind> {
-    node.acquire(&claim(name), Ttl::MAX).await.map_err(|error| error.kind())
+async fn acquire(node: &FakeNode, name: &str) -> Result<Reply, NodeErrorKind> {
+    node.call(Request::Acquire(claim(name), Ttl::MAX)).await.map_err(|error| error.kind())
 }
 
 /// Returns the reply; `None` if there is none for a minute.
-async fn in_time(node: &FakeNode, name: &str) -> Option<Result<Vote, NodeErrorKind>> {
+async fn in_time(node: &FakeNode, name: &str) -> Option<Result<Reply, NodeErrorKind>> {
     timeout(60 * SECOND, acquire(node, name)).await.ok()
 }
 
@@ -41,7 +43,7 @@ fn has(node: &FakeNode, name: &str) -> bool {
     node.inner().holder(name).is_some()
 }
 
-type Call<'a> = Pin<Box<dyn Future<Output = Result<Vote, NodeErrorKind>> + Send + 'a>>;
+type Call<'a> = Pin<Box<dyn Future<Output = Result<Reply, NodeErrorKind>> + Send + 'a>>;
 
 /// Sends a request, and returns it without its reply.
 async fn sent<'a>(node: &'a FakeNode, name: &'a str) -> Call<'a> {
@@ -57,10 +59,10 @@ async fn sent<'a>(node: &'a FakeNode, name: &'a str) -> Call<'a> {
 #[tokio::test(start_paused = true)]
 async fn without_faults_everything_passes_through() {
     let node = fake();
-    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await);
     assert!(has(&node, "a"));
-    assert_eq!(Vote::Granted, node.extend(&claim("a"), Ttl::MAX).await.unwrap());
-    assert!(node.release(&claim("a")).await.unwrap());
+    assert_eq!(Reply::Granted, node.call(Request::Extend(claim("a"), Ttl::MAX)).await.unwrap());
+    assert_eq!(Reply::Deleted(true), node.call(Request::Release(claim("a"))).await.unwrap());
     assert!(node.inner().is_empty());
     let seen = [Operation::Acquire, Operation::Extend, Operation::Release]
         .map(|operation| node.request_count(operation));
@@ -80,7 +82,7 @@ async fn an_immediate_failure_changes_nothing() {
         node.inject(fault.clone().once());
         assert_eq!(expected, acquire(&node, "a").await, "{fault:?}");
         assert!(node.inner().is_empty(), "{fault:?}");
-        assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await, "{fault:?} was for one request");
+        assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await, "{fault:?} was for one request");
     }
 }
 
@@ -92,7 +94,7 @@ async fn a_lasting_fault_ends_when_it_is_cleared() {
         assert_eq!(Ok(no()), acquire(&node, "a").await);
     }
     node.clear_faults();
-    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +120,7 @@ async fn a_delayed_request_can_be_cancelled() {
     let node = fake();
     node.inject(Fault::delay(10 * SECOND));
     let start = tokio::time::Instant::now();
-    assert_eq!(Ok(Vote::Granted), acquire(&node, "waited for").await);
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "waited for").await);
     assert_eq!(10, start.elapsed().as_secs());
 
     assert!(timeout(9 * SECOND, acquire(&node, "dropped")).await.is_err());
@@ -130,7 +132,7 @@ async fn a_delayed_request_can_be_cancelled() {
 async fn a_late_application_cannot_be_cancelled() {
     let node = fake();
     node.inject(Fault::apply_late(10 * SECOND));
-    assert_eq!(Ok(Vote::Granted), acquire(&node, "waited for").await);
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "waited for").await);
 
     assert!(timeout(9 * SECOND, acquire(&node, "dropped")).await.is_err());
     assert!(!has(&node, "dropped"), "the request is still in flight");
@@ -145,18 +147,18 @@ async fn after_a_hang_all_requests_are_carried_out_in_order_even_dropped_ones() 
     drop(sent(&node, "a").await);
     let waiting = sent(&node, "b").await;
     let foreign = Claim::new("a".into_resources().unwrap(), Token::from_bytes("other"));
-    assert!(timeout(SECOND, node.acquire(&foreign, Ttl::MAX)).await.is_err());
+    assert!(timeout(SECOND, node.call(Request::Acquire(foreign.clone(), Ttl::MAX))).await.is_err());
     assert_eq!((3, true), (node.pending(), node.inner().is_empty()));
 
     node.resume().await;
-    assert_eq!(Ok(Vote::Granted), waiting.await);
+    assert_eq!(Ok(Reply::Granted), waiting.await);
     assert_eq!(
         Some(Token::from_bytes("own")),
         node.inner().holder("a"),
         "the first request was carried out first"
     );
     assert_eq!((0, 2), (node.pending(), node.inner().len()));
-    assert_eq!(Ok(Vote::Granted), acquire(&node, "c").await, "the hang is over");
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "c").await, "the hang is over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,10 +173,10 @@ async fn replies_are_released_one_by_one() {
     assert_eq!(2, node.pending());
 
     assert!(node.step().await);
-    assert_eq!(Ok(Vote::Granted), first.await);
+    assert_eq!(Ok(Reply::Granted), first.await);
     assert!(timeout(SECOND, &mut third).await.is_err(), "the earlier reply comes first");
     assert!(node.step().await);
-    assert_eq!(Ok(Vote::Granted), third.await);
+    assert_eq!(Ok(Reply::Granted), third.await);
     assert!(!node.step().await);
     drop(sent(&node, "d").await);
 }
@@ -206,7 +208,7 @@ async fn a_crash_ends_requests_in_flight_and_lasts_until_the_restart() {
     node.crash();
     node.restart_empty();
     assert!(node.inner().is_empty());
-    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +218,7 @@ async fn arrivals_can_be_waited_for() {
     let client = node.clone();
     let task = tokio::spawn(async move {
         for name in ["a", "b", "c"] {
-            assert_eq!(None, in_time(&client, name).await);
+            assert!(in_time(&client, name).await.is_none());
         }
     });
     node.wait_for_requests(Operation::Acquire, 2).await;
@@ -231,7 +233,7 @@ async fn only_an_ordered_node_has_a_connection_and_a_new_one_after_each_loss() {
 
     let node = fake().ordered();
     let mut numbers: Vec<Option<ConnectionId>> = vec![node.connection()];
-    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await);
     assert_eq!(numbers[0], node.connection());
     node.inject(Fault::disconnect().once());
     assert_eq!(Err(NodeErrorKind::Unknown), acquire(&node, "a").await);
@@ -251,12 +253,14 @@ async fn nothing_overtakes_on_an_ordered_node() {
     let write = sent(&node, "a").await;
     let release = {
         let node = node.clone();
-        tokio::spawn(async move { node.release(&claim("a")).await.map_err(|error| error.kind()) })
+        tokio::spawn(
+            async move { node.call(Request::Release(claim("a"))).await.map_err(|error| error.kind()) },
+        )
     };
     node.wait_for_requests(Operation::Release, 1).await;
     assert_eq!(2, node.pending());
     node.resume().await;
-    assert_eq!((Ok(Vote::Granted), Ok(true)), (write.await, release.await.unwrap()));
+    assert_eq!((Ok(Reply::Granted), Ok(Reply::Deleted(true))), (write.await, release.await.unwrap()));
     assert!(node.inner().is_empty());
 }
 
@@ -269,7 +273,7 @@ fn an_ordered_node_rejects_faults_that_reorder() {
 #[tokio::test(start_paused = true)]
 async fn keys_expire_by_the_runtimes_clock() {
     let node = fake();
-    node.acquire(&claim("a"), Ttl::new(10 * SECOND).unwrap()).await.unwrap();
+    node.call(Request::Acquire(claim("a"), Ttl::new(10 * SECOND).unwrap())).await.unwrap();
     tokio::time::advance(9 * SECOND).await;
     assert!(has(&node, "a"));
     tokio::time::advance(2 * SECOND).await;
@@ -283,8 +287,14 @@ async fn any_node_can_be_wrapped_and_becomes_a_shared_node() {
     twice.inner().inject(Fault::deny().once());
     twice.inject(Fault::reject().once());
     let node: Arc<dyn LockNode> = twice.into();
-    assert_eq!(NodeErrorKind::Rejected, node.acquire(&claim("a"), Ttl::MAX).await.unwrap_err().kind());
-    assert_eq!(Vote::Denied(Denial::default()), node.acquire(&claim("a"), Ttl::MAX).await.unwrap());
+    assert_eq!(
+        NodeErrorKind::Rejected,
+        node.call(Request::Acquire(claim("a"), Ttl::MAX)).await.unwrap_err().kind()
+    );
+    assert_eq!(
+        Reply::Denied(Denial::default()),
+        node.call(Request::Acquire(claim("a"), Ttl::MAX)).await.unwrap()
+    );
 
     let mut nodes: Vec<Arc<dyn LockNode>> = fake_nodes(2, runtime).into_iter().map(Into::into).collect();
     nodes.push(MemoryNode::new("plain").into());

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlock_core::Resource;
-use redlock_core::node::{Claim, Denial, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait};
+use redlock_core::node::{
+    Claim, Denial, LockNode, NodeError, Reply, Request, ServerId, Token, Ttl, async_trait,
+};
+use redlock_testkit::RedisServer;
 use redlock_testkit::conformance::Backend;
-use redlock_testkit::{RedisServer, Reply};
 
 /// Each call has a separate connection, so there is no order. The server lives as long as its clients.
 struct Blocking {
@@ -48,16 +50,13 @@ impl LockNode for Blocking {
         &self.label
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.eval(ACQUIRE, claim, Some(ttl))
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.eval(EXTEND, claim, Some(ttl))
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        Ok(self.eval(RELEASE, claim, None)? == Vote::Granted)
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, ttl) => self.eval(ACQUIRE, &claim, Some(ttl)),
+            Request::Extend(claim, ttl) => self.eval(EXTEND, &claim, Some(ttl)),
+            Request::Release(claim) => Ok(Reply::Deleted(self.eval(RELEASE, &claim, None)?.is_grant())),
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 
     fn server(&self) -> Option<ServerId> {
@@ -67,23 +66,23 @@ impl LockNode for Blocking {
 }
 
 impl Blocking {
-    fn eval(&self, script: &str, claim: &Claim, ttl: Option<Ttl>) -> Result<Vote, NodeError> {
+    fn eval(&self, script: &str, claim: &Claim, ttl: Option<Ttl>) -> Result<Reply, NodeError> {
         let count = claim.resources().len().to_string();
         let millis = ttl.map_or(0, Ttl::as_millis).to_string();
         let mut words = vec![b"EVAL".as_slice(), script.as_bytes(), count.as_bytes()];
         words.extend(claim.resources().iter().map(Resource::as_bytes));
         words.extend([claim.token().as_bytes(), millis.as_bytes()]);
         match self.server.reply(&words) {
-            Reply::Int(0) => Ok(Vote::Denied(Denial::default())),
-            Reply::Int(_) => Ok(Vote::Granted),
-            Reply::Array(holder) => match holder.as_slice() {
-                [Reply::Bytes(token), Reply::Int(millis)] => {
+            redlock_testkit::Reply::Int(0) => Ok(Reply::Denied(Denial::default())),
+            redlock_testkit::Reply::Int(_) => Ok(Reply::Granted),
+            redlock_testkit::Reply::Array(holder) => match holder.as_slice() {
+                [redlock_testkit::Reply::Bytes(token), redlock_testkit::Reply::Int(millis)] => {
                     let left = Duration::from_millis(u64::try_from(*millis).unwrap_or(0));
-                    Ok(Vote::Denied(Denial::by(Token::from_bytes(token)).expiring_in(left)))
+                    Ok(Reply::Denied(Denial::by(Token::from_bytes(token)).expiring_in(left)))
                 }
                 other => Err(NodeError::rejected(format!("unexpected reply: {other:?}"))),
             },
-            Reply::Error(error) if error.starts_with("WRONGTYPE") => {
+            redlock_testkit::Reply::Error(error) if error.starts_with("WRONGTYPE") => {
                 Err(NodeError::wrong_type(claim.resources().last().expect("a claim has resources")))
             }
             other => Err(NodeError::rejected(format!("{other:?}"))),

@@ -17,7 +17,7 @@
 //! for a key of readers.
 
 use redlock_core::Resource;
-use redlock_core::node::{LockEntry, NodeError, Watch};
+use redlock_core::node::{self, NodeError, Watch};
 use smallvec::{SmallVec, smallvec};
 
 use crate::conn_state::Link;
@@ -54,7 +54,7 @@ pub(crate) async fn inspect<C: Connection>(
     link: &Link<C>,
     options: &Options,
     resource: &Resource,
-) -> Result<Option<LockEntry>, NodeError> {
+) -> Result<node::Reply, NodeError> {
     let script_args =
         || ScriptArgs { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() };
     let mut reply = link.vote(script_args().call::<C>("EVALSHA", &INSPECT.sha)).await;
@@ -71,13 +71,14 @@ pub(crate) async fn watch<C: Connection>(
     hub: &Hub,
     options: &Options,
     resource: &Resource,
-) -> Result<Watch, NodeError> {
+) -> Result<node::Reply, NodeError> {
     let key = key(&options.keys.prefix, resource);
     let args: &[&[u8]] = &[&key];
     let reads = ["PTTL", "GET"].map(|name| Command::Other { name, args });
     let (changed, replies) = begin_watch(connection, hub, &key, [CACHING, reads[0], reads[1]]).await?;
     let (pair, holder) = replies.split_at(2.min(replies.len()));
-    Ok(Watch::new(reply::availability(pair)?, changed).held_by(reply::token(holder)))
+    let watch = Watch::new(reply::availability(pair)?, changed).held_by(reply::token(holder));
+    Ok(node::Reply::Watching(watch))
 }
 
 /// Same as [`watch`], except that readers count as free. The time is read after the type, so it is only a hint.
@@ -86,12 +87,12 @@ pub(crate) async fn watch_shared<C: Connection>(
     hub: &Hub,
     options: &Options,
     resource: &Resource,
-) -> Result<Watch, NodeError> {
+) -> Result<node::Reply, NodeError> {
     let key = key(&options.keys.prefix, resource);
     let args: &[&[u8]] = &[&key];
     let reads = ["TYPE", "PTTL"].map(|name| Command::Other { name, args });
     let (changed, replies) = begin_watch(connection, hub, &key, [CACHING, reads[0], reads[1]]).await?;
-    Ok(Watch::new(reply::shared_availability(&replies)?, changed))
+    Ok(node::Reply::Watching(Watch::new(reply::shared_availability(&replies)?, changed)))
 }
 
 /// Sends the commands of a watch. Returns its notification, and the replies.

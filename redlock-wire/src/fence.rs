@@ -15,9 +15,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use redlock_core::FencingToken;
 use redlock_core::node::Ttl;
 
-use crate::request::Request;
+use crate::options::Options;
 use crate::script::{Script, ScriptArgs, number, script};
 
 pub(crate) static ACQUIRE: Script = script!(
@@ -44,19 +45,14 @@ pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
 /// one starts from the server's time, which is greater.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the keys and arguments of a script.
-///
-/// They are the keys of a claim and of its counters, its token, its TTL, the TTL of the counters, and its fencing
-/// token.
-pub(crate) fn script_args<'a>(asked: &Request<'a>) -> ScriptArgs<'a> {
-    let Request { claim, ttl, fence, options, .. } = *asked;
-    let mut over = ScriptArgs::claim(&options.keys.prefix, claim, ttl);
-    let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.keys.fence_prefix, key)));
-    over.keys.extend(counters.collect::<Vec<_>>());
+/// Adds the keys of the counters of a claim, their TTL, and the fencing token.
+pub(crate) fn count(args: &mut ScriptArgs<'_>, options: &Options, ttl: Ttl, token: Option<FencingToken>) {
+    let counters = args.keys.iter().map(|key| Cow::Owned(counter(&options.keys.fence_prefix, key)));
+    let counters: Vec<_> = counters.collect();
+    args.keys.extend(counters);
     let retention = millis(options.keys.fence_retention).min(LONGEST);
-    over.args.push(number(ttl.map_or(0, Ttl::as_millis) + retention));
-    over.args.extend(fence.map(|fence| number(fence.as_u64())));
-    over
+    args.args.push(number(ttl.as_millis() + retention));
+    args.args.extend(token.map(|token| number(token.as_u64())));
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -7,7 +7,7 @@
 //! If a server forbids scripts, the handshake tries the commands themselves. Such a server extends no lock: `SET .. IFEQ`
 //! can shorten a TTL if it is carried out late, and no other command compares the token.
 
-use redlock_core::node::NodeError;
+use redlock_core::node::{self, NodeError};
 
 use crate::connection::{Command, Connection, Reply};
 use crate::reply;
@@ -72,10 +72,10 @@ pub(crate) fn is_unavailable(reply: &Reply) -> bool {
 }
 
 /// Interprets the reply to a native deletion.
-pub(crate) fn deleted(reply: &Reply) -> Result<bool, NodeError> {
+pub(crate) fn deleted(reply: &Reply) -> Result<node::Reply, NodeError> {
     match reply {
         // Without scripts there are no readers, and a release leaves a key of another type as it is.
-        Reply::Error(message) if message.starts_with("WRONGTYPE") => Ok(false),
+        Reply::Error(message) if message.starts_with("WRONGTYPE") => Ok(node::Reply::Deleted(false)),
         _ => reply::deleted(reply),
     }
 }
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn replies_are_those_of_the_script() {
-        assert_eq!(Ok(true), deleted(&Reply::Int(1)).map_err(|error| error.kind()));
-        assert_eq!(Ok(false), deleted(&Reply::Int(0)).map_err(|error| error.kind()));
+        assert_eq!(Ok(node::Reply::Deleted(true)), deleted(&Reply::Int(1)).map_err(|error| error.kind()));
+        assert_eq!(Ok(node::Reply::Deleted(false)), deleted(&Reply::Int(0)).map_err(|error| error.kind()));
         let wrong_type = Reply::Error("WRONGTYPE Operation against a key".into());
-        assert_eq!(Ok(false), deleted(&wrong_type).map_err(|error| error.kind()));
+        assert_eq!(Ok(node::Reply::Deleted(false)), deleted(&wrong_type).map_err(|error| error.kind()));
     }
 }

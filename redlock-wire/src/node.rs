@@ -14,24 +14,24 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::node::{
-    Admission, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
-    NodeErrorKind, ServerId, Ttl, Vote, Watch, async_trait,
+    Admission, Capabilities, ConnectionId, LockNode, NodeError, NodeErrorKind, Reply, Request, ServerId,
+    async_trait,
 };
 use redlock_core::runtime::Instant;
-use redlock_core::{Error, FencingToken, Resource};
+use redlock_core::{Error, Resource};
 
 use crate::admission::keeper::Keeper;
 use crate::admission::rule::Finding;
 use crate::admission::{STAMP, is_stamp};
 use crate::commands;
 use crate::conn_state::{ConnState, Link, State};
-use crate::connection::{Connector, Reply};
+use crate::connection::Connector;
 use crate::fence;
 use crate::journal::Journal;
 use crate::options::{Keys, Options};
 use crate::probe::{FAILURE_THRESHOLD, MIN_SILENCE, UNRESPONSIVE};
 use crate::reply;
-use crate::request::{Exchange, Op, Request};
+use crate::request::ClaimRequest;
 use crate::supervisor::{due, supervise};
 
 /// The time after which a doubted connection counts as unsupervised.
@@ -121,33 +121,58 @@ impl<C: Connector> Node<C> {
     /// Sends a request about a claim.
     ///
     /// Such a future is created for every node of a round, so its size matters. The rarely needed follow-up is boxed.
-    async fn send<T>(
-        &self,
-        request: &Request<'_>,
-        read: impl FnOnce(Reply, Exchange) -> Result<T, NodeError>,
-    ) -> Result<T, NodeError> {
+    async fn send(&self, request: &ClaimRequest<'_>) -> Result<Reply, NodeError> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
         let dialect = link.dialect();
         let mut exchange = request.first(dialect);
         let mut reply = link.request(request.pack::<C::Connection>(exchange), request.is_vote()).await;
-        while let Some(next) = Request::next(exchange, &reply, dialect) {
+        while let Some(next) = ClaimRequest::next(exchange, &reply, dialect) {
             link.learn(exchange, &reply);
             exchange = next;
             reply = Box::pin(link.request(request.pack::<C::Connection>(exchange), request.is_vote())).await;
         }
         let reply = request.without_secrets(reply);
-        flight.finish(reply.and_then(|reply| read(reply, exchange)))
+        flight.finish(reply.and_then(|reply| request.read(reply, exchange)))
     }
 
-    fn request<'a>(
-        &'a self,
-        op: Op,
-        claim: &'a Claim,
-        ttl: Option<Ttl>,
-        fence: Option<FencingToken>,
-    ) -> Request<'a> {
-        Request { op, claim, ttl, fence, gate: None, options: &self.0.options }
+    async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
+        let (link, options) = (self.link().await?, &self.0.options);
+        let flight = self.begin(&link)?;
+        flight.finish(commands::inspect(&link, options, resource).await)
+    }
+
+    async fn watch(&self, resource: &Resource, for_reader: bool) -> Result<Reply, NodeError> {
+        let (link, options) = (self.link().await?, &self.0.options);
+        if link.server.pushes.is_err() {
+            return Err(NodeError::unsupported("watch"));
+        }
+        let flight = self.begin(&link)?;
+        let (connection, hub) = (&link.connection, &link.hub);
+        flight.finish(if for_reader {
+            commands::watch_shared(connection, hub, options, resource).await
+        } else {
+            commands::watch(connection, hub, options, resource).await
+        })
+    }
+
+    async fn vouch(&self) -> Result<Reply, NodeError> {
+        let Some(keeper) = &self.0.keeper else {
+            return Err(NodeError::unsupported("vouch without longest_ttl"));
+        };
+        let link = self.link().await?;
+        let flight = self.begin(&link)?;
+        let found = keeper.vouch(&link, &*self.0.options.runtime).await;
+        let found = flight.finish(found.map_err(|failure| reply::unanswered(&failure)))?;
+        match found {
+            Finding::Stamp(_) => Ok(Reply::Granted),
+            Finding::Replica => Err(NodeError::rejected("the server is a replica")),
+            Finding::LaterVersion => Err(NodeError::rejected("a later version has checked the server")),
+            Finding::Failed(error) => Err(NodeError::rejected(error)),
+            Finding::Uptime { .. } | Finding::Nothing => {
+                Err(NodeError::rejected("no permission for the key redlock:admission, EVAL or INFO"))
+            }
+        }
     }
 
     /// Starts a request over `link`. The caller awaits its future in place and does not pass it in: a future that is an
@@ -268,74 +293,18 @@ impl<C: Connector> LockNode for Node<C> {
         self.0.connector.label()
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let op = if claim.resources().len() == 1 { Op::Set } else { Op::Acquire };
-        let request = self.request(op, claim, Some(ttl), None);
-        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let request = self.request(Op::Extend, claim, Some(ttl), None);
-        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
-    }
-
-    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let request = self.request(Op::Keep, claim, Some(ttl), None);
-        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        let request = self.request(Op::Release, claim, None, None);
-        self.send(&request, |reply, exchange| Request::deleted(&reply, exchange)).await
-    }
-
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
-        let request = self.request(Op::AcquireFenced, claim, Some(ttl), None);
-        self.send(&request, |reply, _| reply::fenced_vote(&reply, claim)).await
-    }
-
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
-        let request = self.request(Op::Confirm, claim, Some(ttl), Some(fence));
-        self.send(&request, |reply, _| reply::confirm_vote(&reply, claim)).await
-    }
-
-    async fn refill_fenced(
-        &self,
-        claim: &Claim,
-        ttl: Ttl,
-        fence: FencingToken,
-    ) -> Result<ConfirmVote, NodeError> {
-        let request = self.request(Op::Refill, claim, Some(ttl), Some(fence));
-        self.send(&request, |reply, _| reply::confirm_vote(&reply, claim)).await
-    }
-
-    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        let (link, options) = (self.link().await?, &self.0.options);
-        let flight = self.begin(&link)?;
-        flight.finish(commands::inspect(&link, options, resource).await)
-    }
-
-    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
-        let request = Request { gate: Some(gate), ..self.request(Op::Share, claim, Some(ttl), None) };
-        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
-    }
-
-    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        let (link, options) = (self.link().await?, &self.0.options);
-        if link.server.pushes.is_err() {
-            return Err(NodeError::unsupported("watch"));
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        if let Some(request) = ClaimRequest::new(&request, &self.0.options) {
+            return self.send(&request).await;
         }
-        let flight = self.begin(&link)?;
-        flight.finish(commands::watch_shared(&link.connection, &link.hub, options, resource).await)
-    }
-
-    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        let (link, options) = (self.link().await?, &self.0.options);
-        if link.server.pushes.is_err() {
-            return Err(NodeError::unsupported("watch"));
+        // Boxed, because these requests are rare, and the space of their futures would be part of every other one.
+        match &request {
+            Request::Inspect(resource) => Box::pin(self.inspect(resource)).await,
+            Request::Watch(resource) => Box::pin(self.watch(resource, false)).await,
+            Request::WatchShared(resource) => Box::pin(self.watch(resource, true)).await,
+            Request::Vouch => Box::pin(self.vouch()).await,
+            other => Err(NodeError::unsupported(other)),
         }
-        let flight = self.begin(&link)?;
-        flight.finish(commands::watch(&link.connection, &link.hub, options, resource).await)
     }
 
     fn longest_ttl(&self) -> Option<Duration> {
@@ -352,25 +321,6 @@ impl<C: Connector> LockNode for Node<C> {
     async fn connected(&self) {
         // A request reports the reason, if there is no connection.
         drop(self.link().await);
-    }
-
-    async fn vouch(&self) -> Result<(), NodeError> {
-        let Some(keeper) = &self.0.keeper else {
-            return Err(NodeError::unsupported("vouch without longest_ttl"));
-        };
-        let link = self.link().await?;
-        let flight = self.begin(&link)?;
-        let found = keeper.vouch(&link, &*self.0.options.runtime).await;
-        let found = flight.finish(found.map_err(|failure| reply::unanswered(&failure)))?;
-        match found {
-            Finding::Stamp(_) => Ok(()),
-            Finding::Replica => Err(NodeError::rejected("the server is a replica")),
-            Finding::LaterVersion => Err(NodeError::rejected("a later version has checked the server")),
-            Finding::Failed(error) => Err(NodeError::rejected(error)),
-            Finding::Uptime { .. } | Finding::Nothing => {
-                Err(NodeError::rejected("no permission for the key redlock:admission, EVAL or INFO"))
-            }
-        }
     }
 
     fn connection(&self) -> Option<ConnectionId> {

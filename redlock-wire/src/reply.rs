@@ -5,9 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_core::node::{
-    Availability, Claim, ConfirmVote, Denial, FencedVote, LockEntry, NodeError, Token, Vote,
-};
+use redlock_core::node::{self, Availability, Claim, Denial, LockEntry, NodeError, Token};
 use redlock_core::{FencingToken, Resource};
 
 use crate::connection::{Failure, Reply, Sent};
@@ -22,15 +20,15 @@ pub(crate) fn unanswered(failure: &Failure) -> NodeError {
 }
 
 /// Interprets the reply to `SET .. NX PX .. GET`: the previous value, in which case nothing was set.
-pub(crate) fn set_get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
-    if reply == Reply::Nil { Ok(Vote::Granted) } else { get(reply, claim) }
+pub(crate) fn set_get(reply: Reply, claim: &Claim) -> Result<node::Reply, NodeError> {
+    if reply == Reply::Nil { Ok(node::Reply::Granted) } else { get(reply, claim) }
 }
 
 /// Interprets the reply to `SET .. NX PX`: nil if the key existed.
-pub(crate) fn set(reply: &Reply) -> Result<Vote, NodeError> {
+pub(crate) fn set(reply: &Reply) -> Result<node::Reply, NodeError> {
     match reply {
-        Reply::Nil => Ok(Vote::Denied(Denial::default())),
-        Reply::Bytes(ok) if ok == b"OK" => Ok(Vote::Granted),
+        Reply::Nil => Ok(node::Reply::Denied(Denial::default())),
+        Reply::Bytes(ok) if ok == b"OK" => Ok(node::Reply::Granted),
         Reply::Error(message) => Err(rejected(message)),
         other => Err(unexpected_reply(other)),
     }
@@ -38,11 +36,11 @@ pub(crate) fn set(reply: &Reply) -> Result<Vote, NodeError> {
 
 /// Interprets the reply to `GET` after nothing was set. The claim's own token means a replay of this claim; nil means
 /// that the key has just expired.
-pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
+pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<node::Reply, NodeError> {
     match reply {
-        Reply::Nil => Ok(Vote::Denied(Denial::of_gone_key())),
-        Reply::Bytes(held) if held == claim.token().as_bytes() => Ok(Vote::Granted),
-        Reply::Bytes(held) => Ok(Vote::Denied(Denial::by(Token::from_bytes(held)))),
+        Reply::Nil => Ok(node::Reply::Denied(Denial::of_gone_key())),
+        Reply::Bytes(held) if held == claim.token().as_bytes() => Ok(node::Reply::Granted),
+        Reply::Bytes(held) => Ok(node::Reply::Denied(Denial::by(Token::from_bytes(held)))),
         Reply::Error(message) if message.starts_with("WRONGTYPE") => {
             Err(NodeError::wrong_type(&claim.resources()[0])) // a claim has at least one resource
         }
@@ -52,40 +50,40 @@ pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
 }
 
 /// Interprets the reply of the fenced acquire script: the counter as text or as a number, or a [`denial`].
-pub(crate) fn fenced_vote(reply: &Reply, claim: &Claim) -> Result<FencedVote, NodeError> {
+pub(crate) fn fenced_vote(reply: &Reply, claim: &Claim) -> Result<node::Reply, NodeError> {
     let counter = match reply {
         Reply::Bytes(number) => fencing_token(number),
         Reply::Int(number @ 1..) => u64::try_from(*number).ok().and_then(FencingToken::new),
-        _ => return denial(reply, claim).map(FencedVote::Denied),
+        _ => return denial(reply, claim).map(node::Reply::Denied),
     };
-    counter.map(FencedVote::Granted).ok_or_else(|| unexpected_reply(reply))
+    counter.map(node::Reply::Counted).ok_or_else(|| unexpected_reply(reply))
 }
 
 /// Interprets the reply of the scripts that write a fencing token.
 ///
 /// The reply is a greater counter as text, a number of keys, or a [`denial`].
-pub(crate) fn confirm_vote(reply: &Reply, claim: &Claim) -> Result<ConfirmVote, NodeError> {
+pub(crate) fn confirm_vote(reply: &Reply, claim: &Claim) -> Result<node::Reply, NodeError> {
     match reply {
         Reply::Bytes(number) => {
-            fencing_token(number).map(ConfirmVote::Superseded).ok_or_else(|| unexpected_reply(reply))
+            fencing_token(number).map(node::Reply::Superseded).ok_or_else(|| unexpected_reply(reply))
         }
-        Reply::Int(1..) => Ok(ConfirmVote::Granted),
-        _ => denial(reply, claim).map(ConfirmVote::Denied),
+        Reply::Int(1..) => Ok(node::Reply::Granted),
+        _ => denial(reply, claim).map(node::Reply::Denied),
     }
 }
 
 /// Interprets the reply of the scripts that acquire or extend: a number of keys, or a [`denial`].
-pub(crate) fn vote(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+pub(crate) fn vote(reply: &Reply, claim: &Claim) -> Result<node::Reply, NodeError> {
     match reply {
-        Reply::Int(1..) => Ok(Vote::Granted),
-        _ => denial(reply, claim).map(Vote::Denied),
+        Reply::Int(1..) => Ok(node::Reply::Granted),
+        _ => denial(reply, claim).map(node::Reply::Denied),
     }
 }
 
 /// Interprets the reply of the release script: the number of deleted keys.
-pub(crate) fn deleted(reply: &Reply) -> Result<bool, NodeError> {
+pub(crate) fn deleted(reply: &Reply) -> Result<node::Reply, NodeError> {
     match reply {
-        Reply::Int(count @ 0..) => Ok(*count > 0),
+        Reply::Int(count @ 0..) => Ok(node::Reply::Deleted(*count > 0)),
         Reply::Error(message) => Err(rejected(message)),
         _ => Err(unexpected_reply(reply)),
     }
@@ -144,17 +142,17 @@ fn too_far_ahead(position: i64, number: &[u8], seconds: i64, claim: &Claim) -> O
 }
 
 /// Interprets the reply of an inspection: 0, or `{0, holder, remaining}`, or `{-1, 1}` for a key of another type.
-pub(crate) fn holding(reply: Reply, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
+pub(crate) fn holding(reply: Reply, resource: &Resource) -> Result<node::Reply, NodeError> {
     match reply {
-        Reply::Int(0) => Ok(None),
+        Reply::Int(0) => Ok(node::Reply::Holder(None)),
         Reply::Error(message) => Err(rejected(&message)),
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
                 let holding = LockEntry::of(Token::from_bytes(holder));
-                Ok(Some(match u64::try_from(*left) {
+                Ok(node::Reply::Holder(Some(match u64::try_from(*left) {
                     Ok(left) => holding.expiring_in(Duration::from_millis(left)),
                     Err(_) => holding,
-                }))
+                })))
             }
             [Reply::Int(-1), Reply::Int(1)] => Err(NodeError::wrong_type(resource)),
             _ => Err(unexpected_reply(&Reply::Array(parts))),
@@ -265,8 +263,8 @@ mod tests {
         Reply::Error(text.into())
     }
 
-    fn denied_by(holder: &str) -> Vote {
-        Vote::Denied(Denial::by(Token::from_bytes(holder)))
+    fn denied_by(holder: &str) -> node::Reply {
+        node::Reply::Denied(Denial::by(Token::from_bytes(holder)))
     }
 
     fn kind<T>(outcome: Result<T, NodeError>) -> Result<T, NodeErrorKind> {
@@ -276,8 +274,8 @@ mod tests {
     #[test]
     fn set_with_get_returns_the_holder_and_detects_a_repeated_request() {
         let outcome = |reply| kind(set_get(reply, &claim()));
-        assert_eq!(Ok(Vote::Granted), outcome(Reply::Nil));
-        assert_eq!(Ok(Vote::Granted), outcome(bytes("mine")));
+        assert_eq!(Ok(node::Reply::Granted), outcome(Reply::Nil));
+        assert_eq!(Ok(node::Reply::Granted), outcome(bytes("mine")));
         assert_eq!(Ok(denied_by("other")), outcome(bytes("other")));
         assert_eq!(Err(NodeErrorKind::WrongType), outcome(error("WRONGTYPE Operation against a key")));
         assert_eq!(Err(NodeErrorKind::Rejected), outcome(error("OOM command not allowed")));
@@ -300,26 +298,26 @@ mod tests {
 
     #[test]
     fn set_without_get_returns_the_result_and_get_the_holder() {
-        assert_eq!(Ok(Vote::Denied(Denial::default())), kind(set(&Reply::Nil)));
-        assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
+        assert_eq!(Ok(node::Reply::Denied(Denial::default())), kind(set(&Reply::Nil)));
+        assert_eq!(Ok(node::Reply::Granted), kind(set(&bytes("OK"))));
         assert_eq!(Err(NodeErrorKind::Rejected), kind(set(&error("OOM command not allowed"))));
         assert_eq!(Err(NodeErrorKind::Unknown), kind(set(&bytes("QUEUED"))));
-        assert_eq!(Ok(Vote::Denied(Denial::of_gone_key())), kind(get(Reply::Nil, &claim())));
-        assert_eq!(Ok(Vote::Granted), kind(get(bytes("mine"), &claim())));
+        assert_eq!(Ok(node::Reply::Denied(Denial::of_gone_key())), kind(get(Reply::Nil, &claim())));
+        assert_eq!(Ok(node::Reply::Granted), kind(get(bytes("mine"), &claim())));
         assert_eq!(Ok(denied_by("other")), kind(get(bytes("other"), &claim())));
     }
 
     #[test]
     fn scripts_return_numbers_and_reasons() {
         let outcome = |reply| vote(&reply, &claim());
-        assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(1))));
-        assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(2))));
-        assert_eq!(Ok(Vote::Denied(Denial::default())), kind(outcome(Reply::Int(0))));
+        assert_eq!(Ok(node::Reply::Granted), kind(outcome(Reply::Int(1))));
+        assert_eq!(Ok(node::Reply::Granted), kind(outcome(Reply::Int(2))));
+        assert_eq!(Ok(node::Reply::Denied(Denial::default())), kind(outcome(Reply::Int(0))));
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
         let denial = Denial::by(Token::from_bytes("other"));
-        assert_eq!(Ok(Vote::Denied(denial.clone())), kind(outcome(held(-1))));
+        assert_eq!(Ok(node::Reply::Denied(denial.clone())), kind(outcome(held(-1))));
         let expiring = denial.expiring_in(Duration::from_millis(70));
-        assert_eq!(Ok(Vote::Denied(expiring)), kind(outcome(held(70))));
+        assert_eq!(Ok(node::Reply::Denied(expiring)), kind(outcome(held(70))));
         let wrong = outcome(Reply::Array(vec![Reply::Int(-1), Reply::Int(2)])).unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
         assert!(wrong.to_string().contains("\"b\""), "{wrong}");
@@ -347,19 +345,19 @@ mod tests {
         let token = |number| FencingToken::new(number).unwrap();
         let fenced = |reply| kind(fenced_vote(&reply, &claim()));
         let confirmed = |reply| kind(confirm_vote(&reply, &claim()));
-        assert_eq!(Ok(FencedVote::Granted(token(42))), fenced(bytes("42")));
-        assert_eq!(Ok(ConfirmVote::Superseded(token(42))), confirmed(bytes("42")));
-        assert_eq!(Ok(ConfirmVote::Granted), confirmed(Reply::Int(1)));
-        assert_eq!(Ok(ConfirmVote::Denied(Denial::default())), confirmed(Reply::Int(0)));
+        assert_eq!(Ok(node::Reply::Counted(token(42))), fenced(bytes("42")));
+        assert_eq!(Ok(node::Reply::Superseded(token(42))), confirmed(bytes("42")));
+        assert_eq!(Ok(node::Reply::Granted), confirmed(Reply::Int(1)));
+        assert_eq!(Ok(node::Reply::Denied(Denial::default())), confirmed(Reply::Int(0)));
         let held = || Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(-1)]);
         let denial = Denial::by(Token::from_bytes("other"));
-        assert_eq!(Ok(FencedVote::Denied(denial.clone())), fenced(held()));
-        assert_eq!(Ok(ConfirmVote::Denied(denial)), confirmed(held()));
+        assert_eq!(Ok(node::Reply::Denied(denial.clone())), fenced(held()));
+        assert_eq!(Ok(node::Reply::Denied(denial)), confirmed(held()));
         for odd in ["", "0", "-1", "1e3", "9007199254740992", "mine"] {
             assert_eq!(Err(NodeErrorKind::Unknown), fenced(bytes(odd)));
             assert_eq!(Err(NodeErrorKind::Unknown), confirmed(bytes(odd)));
         }
-        assert_eq!(Ok(FencedVote::Granted(token(42))), fenced(Reply::Int(42)));
+        assert_eq!(Ok(node::Reply::Counted(token(42))), fenced(Reply::Int(42)));
         for odd in [-4, 1 << 53, i64::MAX] {
             assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(odd)));
         }
@@ -392,13 +390,14 @@ mod tests {
 
     #[test]
     fn an_inspection_returns_the_holder_and_the_remaining_time() {
-        let outcome = |reply| holding(reply, &claim().resources()[1]).map_err(|error| error.kind());
+        let outcome = |reply| kind(holding(reply, &claim().resources()[1]));
+        let entry = |entry| Ok(node::Reply::Holder(Some(entry)));
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
         let other = || LockEntry::of(Token::from_bytes("other"));
-        assert_eq!(Ok(None), outcome(Reply::Int(0)));
-        assert_eq!(Ok(Some(other().expiring_in(Duration::from_millis(70)))), outcome(held(70)));
-        assert_eq!(Ok(Some(other().expiring_in(Duration::ZERO))), outcome(held(0)));
-        assert_eq!(Ok(Some(other())), outcome(held(-1)), "the key never expires");
+        assert_eq!(Ok(node::Reply::Holder(None)), outcome(Reply::Int(0)));
+        assert_eq!(entry(other().expiring_in(Duration::from_millis(70))), outcome(held(70)));
+        assert_eq!(entry(other().expiring_in(Duration::ZERO)), outcome(held(0)));
+        assert_eq!(entry(other()), outcome(held(-1)), "the key never expires");
         let wrong = holding(Reply::Array(vec![Reply::Int(-1), Reply::Int(1)]), &claim().resources()[1]);
         let wrong = wrong.unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());

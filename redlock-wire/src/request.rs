@@ -1,4 +1,4 @@
-//! An operation on a claim as a request to one node, and the interpretation of the replies.
+//! A request about a claim in the commands of a server, and the interpretation of the replies.
 //!
 //! Every node packs its own request: nodes may differ in their prefixes and in the version of the server. Packing takes 6 %
 //! of the CPU time of a client with 64 tasks. Sharing packed requests would save at most 5 %, and each claim would need
@@ -6,8 +6,7 @@
 
 use std::borrow::Cow;
 
-use redlock_core::node::{Claim, NodeError, Ttl, Vote};
-use redlock_core::{FencingToken, Resource};
+use redlock_core::node::{self, Claim, NodeError, Request, Ttl};
 
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::native::{self, Native};
@@ -17,42 +16,14 @@ use crate::script::{Script, ScriptArgs, is_unknown_script, key};
 use crate::secret::Secret;
 use crate::{commands, fence};
 
-/// An operation on a claim.
-#[derive(Clone, Copy)]
-pub(crate) enum Op {
-    /// Sets a single resource to the token, if the key is absent. A plain command, not a script.
-    Set,
-    /// Sets every resource to the token, or none.
-    Acquire,
-    /// Raises the TTL of every resource to at least this long, if all hold the token.
-    Extend,
-    /// Sets the TTL of every resource, if all hold the token.
-    Keep,
-    /// Deletes the keys that hold the token.
-    Release,
-    /// Sets every resource to the token, or none, and advances the fencing counters.
-    AcquireFenced,
-    /// Raises every TTL to at least this long, and every counter to the fencing token.
-    ///
-    /// Requires that all resources hold the token and no counter is greater.
-    Confirm,
-    /// Sets absent resources to the token and every counter to the fencing token. Requires that no resource belongs to
-    /// another claim and no counter is greater.
-    Refill,
-    /// Adds the token to the readers of every resource, or of none, unless the gate is locked.
-    Share,
-}
-
-/// One operation on one claim.
-pub(crate) struct Request<'a> {
-    pub(crate) op: Op,
-    pub(crate) claim: &'a Claim,
-    /// `None` for operations that set nothing.
-    pub(crate) ttl: Option<Ttl>,
-    pub(crate) fence: Option<FencingToken>,
-    /// The gate of readers.
-    pub(crate) gate: Option<&'a Resource>,
-    pub(crate) options: &'a Options,
+/// A request about a claim, with the script that carries it out on every server.
+pub(crate) struct ClaimRequest<'a> {
+    request: &'a Request,
+    claim: &'a Claim,
+    /// `None` for a request that sets nothing.
+    ttl: Option<Ttl>,
+    script: &'static Script,
+    options: &'a Options,
 }
 
 /// The features of a server that requests use.
@@ -83,17 +54,32 @@ pub(crate) enum Exchange {
     Eval,
 }
 
-impl<'a> Request<'a> {
-    /// Returns the first command.
-    pub(crate) fn first(&self, dialect: Dialect) -> Exchange {
-        let native = match self.op {
-            Op::Set if dialect.set_get => return Exchange::SetGet,
-            Op::Set => return Exchange::Set,
-            Op::Release => dialect.delete,
-            _ => None,
+impl<'a> ClaimRequest<'a> {
+    /// Returns the request in the commands of a server; `None` if it is not about a claim.
+    pub(crate) fn new(request: &'a Request, options: &'a Options) -> Option<Self> {
+        let (script, claim, ttl) = match request {
+            Request::Acquire(claim, ttl) => (&commands::ACQUIRE, claim, Some(*ttl)),
+            Request::Extend(claim, ttl) => (&commands::EXTEND, claim, Some(*ttl)),
+            Request::Release(claim) => (&commands::RELEASE, claim, None),
+            Request::Keep(claim, ttl) => (&commands::KEEP, claim, Some(*ttl)),
+            Request::AcquireFenced(claim, ttl) => (&fence::ACQUIRE, claim, Some(*ttl)),
+            Request::Confirm(claim, ttl, _) => (&fence::CONFIRM, claim, Some(*ttl)),
+            Request::Refill(claim, ttl, _) => (&fence::REFILL, claim, Some(*ttl)),
+            Request::AcquireShared(claim, _, ttl) => (&commands::SHARE, claim, Some(*ttl)),
+            _ => return None,
         };
-        let native = native.filter(|_| self.claim.resources().len() == 1);
-        native.map_or(Exchange::EvalSha, Exchange::Native)
+        Some(Self { request, claim, ttl, script, options })
+    }
+
+    /// Returns the first command. A command that replaces the script has a single key.
+    pub(crate) fn first(&self, dialect: Dialect) -> Exchange {
+        let is_single = self.claim.resources().len() == 1;
+        match self.request {
+            Request::Acquire(..) if is_single && dialect.set_get => Exchange::SetGet,
+            Request::Acquire(..) if is_single => Exchange::Set,
+            Request::Release(_) if is_single => dialect.delete.map_or(Exchange::EvalSha, Exchange::Native),
+            _ => Exchange::EvalSha,
+        }
     }
 
     /// Returns a command in the client's packed form.
@@ -107,14 +93,14 @@ impl<'a> Request<'a> {
             }),
             Exchange::Get => C::pack(Command::Other { name: "GET", args: &[&self.key()] }),
             Exchange::Native(native) => native.pack::<C>(&self.key(), self.claim.token().as_bytes()),
-            Exchange::EvalSha => self.script_args().call::<C>("EVALSHA", &self.script().sha),
-            Exchange::Eval => self.script_args().call::<C>("EVAL", self.script().text),
+            Exchange::EvalSha => self.script_args().call::<C>("EVALSHA", &self.script.sha),
+            Exchange::Eval => self.script_args().call::<C>("EVAL", self.script.text),
         }
     }
 
     /// Returns whether the reply counts only from a server that has lost nothing.
     pub(crate) fn is_vote(&self) -> bool {
-        !matches!(self.op, Op::Release)
+        !matches!(self.request, Request::Release(_))
     }
 
     /// Returns the next command, if the reply to this one is not sufficient.
@@ -152,22 +138,17 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Interprets the reply to an operation that is neither fenced nor a release.
-    pub(crate) fn vote(&self, reply: Reply, exchange: Exchange) -> Result<Vote, NodeError> {
-        match exchange {
-            Exchange::SetGet => reply::set_get(reply, self.claim),
-            Exchange::Set => reply::set(&reply),
-            Exchange::Get => reply::get(reply, self.claim),
-            // A native command only deletes, so its reply is no vote.
-            Exchange::Native(_) | Exchange::EvalSha | Exchange::Eval => reply::vote(&reply, self.claim),
-        }
-    }
-
-    /// Interprets the reply to [`Op::Release`].
-    pub(crate) fn deleted(reply: &Reply, exchange: Exchange) -> Result<bool, NodeError> {
-        match exchange {
-            Exchange::Native(_) => native::deleted(reply),
-            _ => reply::deleted(reply),
+    /// Interprets the reply to the last command.
+    pub(crate) fn read(&self, reply: Reply, exchange: Exchange) -> Result<node::Reply, NodeError> {
+        match (exchange, self.request) {
+            (Exchange::SetGet, _) => reply::set_get(reply, self.claim),
+            (Exchange::Set, _) => reply::set(&reply),
+            (Exchange::Get, _) => reply::get(reply, self.claim),
+            (Exchange::Native(_), _) => native::deleted(&reply),
+            (_, Request::Release(_)) => reply::deleted(&reply),
+            (_, Request::AcquireFenced(..)) => reply::fenced_vote(&reply, self.claim),
+            (_, Request::Confirm(..) | Request::Refill(..)) => reply::confirm_vote(&reply, self.claim),
+            _ => reply::vote(&reply, self.claim),
         }
     }
 
@@ -176,33 +157,17 @@ impl<'a> Request<'a> {
         key(&self.options.keys.prefix, &self.claim.resources()[0]) // a claim has at least one
     }
 
-    fn script(&self) -> &'static Script {
-        match self.op {
-            // A single resource may also be set by the script.
-            Op::Set | Op::Acquire => &commands::ACQUIRE,
-            Op::Extend => &commands::EXTEND,
-            Op::Keep => &commands::KEEP,
-            Op::Release => &commands::RELEASE,
-            Op::AcquireFenced => &fence::ACQUIRE,
-            Op::Confirm => &fence::CONFIRM,
-            Op::Refill => &fence::REFILL,
-            Op::Share => &commands::SHARE,
-        }
-    }
-
     fn script_args(&self) -> ScriptArgs<'a> {
-        match self.op {
-            Op::Set | Op::Acquire | Op::Extend | Op::Keep | Op::Release => {
-                ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl)
+        let mut args = ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl);
+        match self.request {
+            Request::AcquireFenced(_, ttl) => fence::count(&mut args, self.options, *ttl, None),
+            Request::Confirm(_, ttl, token) | Request::Refill(_, ttl, token) => {
+                fence::count(&mut args, self.options, *ttl, Some(*token));
             }
-            Op::AcquireFenced | Op::Confirm | Op::Refill => fence::script_args(self),
-            Op::Share => {
-                let prefix = &self.options.keys.prefix;
-                let mut args = ScriptArgs::claim(prefix, self.claim, self.ttl);
-                args.keys.extend(self.gate.map(|gate| key(prefix, gate)));
-                args
-            }
+            Request::AcquireShared(_, gate, _) => args.keys.push(key(&self.options.keys.prefix, gate)),
+            _ => {}
         }
+        args
     }
 }
 
@@ -213,7 +178,7 @@ mod tests {
     const DIALECT: Dialect = Dialect { set_get: true, delete: None, scripts: true };
 
     fn next(exchange: Exchange, reply: Reply) -> Option<Exchange> {
-        Request::next(exchange, &Ok(reply), DIALECT)
+        ClaimRequest::next(exchange, &Ok(reply), DIALECT)
     }
 
     #[test]

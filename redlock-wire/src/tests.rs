@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use redlock_core::node::{
-    Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
+    self, Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, Request, ServerId, Token, Ttl,
 };
 use redlock_core::runtime::{BoxFuture, Instant, Runtime as RuntimeContract};
 use redlock_core::{IntoResources, TokioRuntime};
@@ -43,8 +43,8 @@ fn ttl() -> Ttl {
     Ttl::new(Duration::from_secs(10)).unwrap()
 }
 
-async fn lock(node: &Node<Fake>) -> Result<Vote, NodeError> {
-    timeout(PATIENCE, node.acquire(&claim("a"), ttl())).await.expect("the call hangs")
+async fn lock(node: &Node<Fake>) -> Result<node::Reply, NodeError> {
+    timeout(PATIENCE, node.call(Request::Acquire(claim("a"), ttl()))).await.expect("the call hangs")
 }
 
 /// Returns the output of `future` if it completes without waiting.
@@ -61,7 +61,10 @@ async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 
 /// Drops a request after the node timeout, as the core does.
 async fn drop_request(node: &Node<Fake>) {
-    assert!(timeout(NODE_TIMEOUT, node.acquire(&claim("a"), ttl())).await.is_err(), "the server replied");
+    assert!(
+        timeout(NODE_TIMEOUT, node.call(Request::Acquire(claim("a"), ttl()))).await.is_err(),
+        "the server replied"
+    );
 }
 
 fn tasks() -> usize {
@@ -100,12 +103,12 @@ async fn requests_wait_for_the_first_connect_and_share_it() {
     fake.is(|behavior| behavior.accepts = Ok(false));
     let opened = async {
         fake.until(|fake| fake.connects() == 1).await;
-        assert!(at_once(node.release(&claim("a"))).await.is_none());
+        assert!(at_once(node.call(Request::Release(claim("a")))).await.is_none());
         assert!(fake.calls().is_empty());
         fake.is(|behavior| behavior.accepts = Ok(true));
     };
     let (one, two, ()) = tokio::join!(lock(&node), lock(&node), opened);
-    assert_eq!((Vote::Granted, Vote::Granted), (one.unwrap(), two.unwrap()));
+    assert_eq!((node::Reply::Granted, node::Reply::Granted), (one.unwrap(), two.unwrap()));
     assert_eq!(1, fake.connects());
     assert_eq!(Some(ConnectionId(1)), node.connection());
     assert_eq!(Some(ServerId::new("fake")), node.server());
@@ -117,14 +120,14 @@ async fn a_node_that_is_down_fails_fast_with_the_reason_and_recovers_without_tra
     fake.is(|behavior| behavior.accepts = Err("refused with details"));
     assert_eq!("refused with details", unavailable(lock(&node).await));
     fake.until(|fake| fake.connects() > 20).await; // forever
-    let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("the call waits");
+    let outcome = at_once(node.call(Request::Acquire(claim("a"), ttl()))).await.expect("the call waits");
     assert_eq!("refused with details", unavailable(outcome));
 
     fake.is(|behavior| behavior.accepts = Ok(true));
     let start = Now::now();
     fake.until(|fake| fake.open() == 1).await;
     assert!(start.elapsed() <= Duration::from_millis(200), "{:?}", start.elapsed());
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +152,7 @@ async fn a_server_is_down_until_it_is_ready() {
     assert_eq!(0, fake.open(), "no connection is kept");
     fake.is(|behavior| behavior.info = ready.lock().unwrap().take().unwrap());
     fake.until(|fake| fake.open() == 1).await;
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,7 +162,7 @@ async fn a_lost_connection_is_replaced_without_traffic() {
     for generation in 2..10 {
         fake.cut();
         fake.until(|fake| fake.connects() == generation && fake.open() == 1).await;
-        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
         assert_eq!(Some(ConnectionId(generation as u64)), node.connection());
     }
 }
@@ -175,10 +178,10 @@ async fn a_request_that_fails_ends_the_connection() {
         "the supervisor has not run yet"
     );
     assert_eq!(None, node.connection());
-    assert_eq!("cut", unavailable(at_once(node.release(&claim("a"))).await.unwrap()));
+    assert_eq!("cut", unavailable(at_once(node.call(Request::Release(claim("a")))).await.unwrap()));
     assert_eq!(Some(ServerId::new("fake")), node.server(), "the last known server");
     fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,11 +192,15 @@ async fn a_script_missing_on_the_server_is_sent_in_full() {
     for knows in [true, false] {
         let expected = if knows { vec!["EVALSHA"] } else { vec!["EVALSHA", "EVAL"] };
         fake.is(|behavior| behavior.knows_scripts = knows);
-        assert_eq!(Vote::Granted, node.extend(&claim(["a", "b"]), ttl()).await.unwrap());
+        assert_eq!(node::Reply::Granted, node.call(Request::Extend(claim(["a", "b"]), ttl())).await.unwrap());
         assert_eq!(expected, fake.calls());
-        assert!(node.release(&claim("a")).await.unwrap());
+        let released = node.call(Request::Release(claim("a"))).await.unwrap();
+        assert_eq!(node::Reply::Deleted(true), released);
         assert_eq!(expected, fake.calls());
-        assert_eq!(Vote::Granted, node.acquire(&claim(["a", "b"]), ttl()).await.unwrap());
+        assert_eq!(
+            node::Reply::Granted,
+            node.call(Request::Acquire(claim(["a", "b"]), ttl())).await.unwrap()
+        );
         assert_eq!(expected, fake.calls());
     }
 }
@@ -204,10 +211,10 @@ async fn a_server_before_7_is_queried_for_the_holder() {
     let bytes = |text: &str| Reply::Bytes(text.into());
     fake.is(|behavior| behavior.info = bytes("redis_version:6.2.14\r\n"));
     for (set, get, expected, calls) in [
-        (bytes("OK"), Reply::Nil, Vote::Granted, vec!["SET"]),
-        (Reply::Nil, bytes("mine"), Vote::Granted, vec!["SET", "GET"]),
-        (Reply::Nil, Reply::Nil, Vote::Denied(Denial::of_gone_key()), vec!["SET", "GET"]),
-        (Reply::Nil, bytes("x"), Vote::Denied(Denial::by(Token::from_bytes("x"))), vec!["SET", "GET"]),
+        (bytes("OK"), Reply::Nil, node::Reply::Granted, vec!["SET"]),
+        (Reply::Nil, bytes("mine"), node::Reply::Granted, vec!["SET", "GET"]),
+        (Reply::Nil, Reply::Nil, node::Reply::Denied(Denial::of_gone_key()), vec!["SET", "GET"]),
+        (Reply::Nil, bytes("x"), node::Reply::Denied(Denial::by(Token::from_bytes("x"))), vec!["SET", "GET"]),
     ] {
         fake.is(|behavior| (behavior.set, behavior.get) = (set, get));
         assert_eq!(expected, lock(&node).await.unwrap());
@@ -215,7 +222,7 @@ async fn a_server_before_7_is_queried_for_the_holder() {
     }
     // The script distinguishes readers from a value that is not a lock.
     fake.is(|behavior| behavior.get = Reply::Error("WRONGTYPE Operation against a key".into()));
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
     assert_eq!(vec!["SET", "GET", "EVALSHA"], fake.calls());
 }
 
@@ -223,7 +230,7 @@ async fn a_server_before_7_is_queried_for_the_holder() {
 fn a_node_outlives_its_runtime() {
     let (fake, node) = node();
     for generation in 1..=3 {
-        runtime().block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
+        runtime().block_on(async { assert_eq!(node::Reply::Granted, lock(&node).await.unwrap()) });
         assert_eq!(None, node.connection(), "the connection ended with its runtime");
         assert_eq!((generation, 0), (fake.connects(), fake.open()));
     }
@@ -238,14 +245,14 @@ fn a_node_serves_two_runtimes_at_once() {
                 runtime().block_on(async {
                     for _ in 0..100 {
                         // This holds even if the ended runtime drives the connection.
-                        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+                        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
                     }
                 });
             });
         }
     });
     assert_eq!(0, fake.open());
-    runtime().block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
+    runtime().block_on(async { assert_eq!(node::Reply::Granted, lock(&node).await.unwrap()) });
 }
 
 /// A runtime whose tasks never run, and which calls a function the next time that the clock is read.
@@ -285,10 +292,10 @@ async fn the_end_of_another_requests_runtime_fails_no_request() {
     let node = Arc::new(Node::new(Fake::default(), &Options::new(runtime.clone())));
     // Another request starts the supervisor first, while this one is about to do it.
     let other = Arc::clone(&node);
-    let starts = move || assert!(other.acquire(&claim("a"), ttl()).now_or_never().is_none());
+    let starts = move || assert!(other.call(Request::Acquire(claim("a"), ttl())).now_or_never().is_none());
     *runtime.at_next_reading.lock().unwrap() = Some(Box::new(starts));
     let claim = claim("b");
-    let mut request = node.acquire(&claim, ttl());
+    let mut request = node.call(Request::Acquire(claim.clone(), ttl()));
     assert!(at_once(&mut request).await.is_none());
     let tasks = || std::mem::take(&mut *runtime.tasks.lock().unwrap());
     assert_eq!(1, tasks().len(), "the supervisor of the other request, which ends here");
@@ -302,7 +309,7 @@ async fn the_end_of_another_requests_runtime_fails_no_request() {
 fn a_supervisor_on_an_idle_runtime_is_replaced_for_good() {
     let (first, second) = (runtime(), runtime());
     let (fake, node) = node();
-    first.block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
+    first.block_on(async { assert_eq!(node::Reply::Granted, lock(&node).await.unwrap()) });
     fake.is(|behavior| behavior.replies = false);
     second.block_on(async {
         while node.connection() == Some(ConnectionId(1)) {
@@ -311,7 +318,7 @@ fn a_supervisor_on_an_idle_runtime_is_replaced_for_good() {
         fake.is(|behavior| behavior.replies = true);
         fake.until(|fake| fake.connects() == 2).await;
         settles(|| node.connection().is_some()).await;
-        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
     });
     first.block_on(async {
         fake.until(|fake| fake.open() == 1).await; // the replaced one drops its connection
@@ -334,7 +341,7 @@ fn a_first_connect_on_an_idle_runtime_is_restarted() {
         assert_eq!(1, fake.connects(), "the first connect may still succeed");
         tokio::time::advance(Duration::from_secs(2)).await;
         fake.is(|behavior| behavior.accepts = Ok(true));
-        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
         assert_eq!(2, fake.connects());
     });
     first.block_on(async {
@@ -383,7 +390,7 @@ impl RuntimeContract for ShutDown {
 async fn without_a_runtime_a_request_fails_at_once() {
     let node = Node::new(Fake::default(), &Options::new(Arc::new(ShutDown)));
     for _ in 0..2 {
-        let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("the call waits");
+        let outcome = at_once(node.call(Request::Acquire(claim("a"), ttl()))).await.expect("the call waits");
         assert!(unavailable(outcome).contains("no runtime available"));
     }
 }
@@ -395,7 +402,7 @@ async fn a_connection_without_order_has_no_identity() {
         behavior.keeps_order = false;
         behavior.set = Reply::Nil;
     });
-    assert_eq!(Ok(Vote::Granted), lock(&node).await.map_err(|error| error.kind()));
+    assert_eq!(Ok(node::Reply::Granted), lock(&node).await.map_err(|error| error.kind()));
     assert_eq!(None, node.connection());
     assert!(format!("{node:?}").contains("connected: true"));
 }

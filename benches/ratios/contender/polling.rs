@@ -1,6 +1,6 @@
 //! A node without notifications, so that waiters poll it.
 
-use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
+use redlock_core::node::{ConnectionId, LockNode, NodeError, Reply, Request, ServerId, async_trait};
 
 pub(crate) struct Polling<N>(pub(crate) N);
 
@@ -10,16 +10,8 @@ impl<N: LockNode> LockNode for Polling<N> {
         self.0.label()
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.0.acquire(claim, ttl).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.0.extend(claim, ttl).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.0.release(claim).await
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        self.0.call(request).await
     }
 
     fn connection(&self) -> Option<ConnectionId> {

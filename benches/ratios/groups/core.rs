@@ -4,7 +4,7 @@
 use std::future::Future;
 
 use redlock_benches::InstantNode;
-use redlock_core::node::{Claim, LockNode, Token, Ttl};
+use redlock_core::node::{Claim, LockNode, Request, Token, Ttl};
 use redlock_core::{IntoResources, Redlock};
 use rustix::time::ClockId;
 use tokio::runtime::{Builder, Runtime};
@@ -99,8 +99,8 @@ impl<'a> World<'a> {
     /// Makes the calls that every lock needs: an acquire and a release per node.
     async fn bare_calls(&self) {
         for node in &self.nodes {
-            node.acquire(&self.claim, Ttl::MAX).await.expect("the node replies");
-            node.release(&self.claim).await.expect("the node replies");
+            node.call(Request::Acquire(self.claim.clone(), Ttl::MAX)).await.expect("the node replies");
+            node.call(Request::Release(self.claim.clone())).await.expect("the node replies");
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redlock_benches::InstantNode;
-use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
+use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, Reply, Request, ServerId, async_trait};
 use redlock_core::runtime::suspend_aware_now;
 use redlock_core::{Guard, KeepAlive, Redlock, TokioRuntime};
 use redlock_redis_rs::Options;
@@ -192,18 +192,11 @@ impl<N: LockNode> LockNode for Timed<N> {
         self.node.label()
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.renewals.note(claim, false);
-        self.node.acquire(claim, ttl).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.renewals.note(claim, true);
-        self.node.extend(claim, ttl).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.node.release(claim).await
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        if let Request::Acquire(claim, _) | Request::Extend(claim, _) = &request {
+            self.renewals.note(claim, matches!(request, Request::Extend(..)));
+        }
+        self.node.call(request).await
     }
 
     fn connection(&self) -> Option<ConnectionId> {

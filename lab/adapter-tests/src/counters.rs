@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_core::FencingToken;
-use redlock_core::node::{Claim, FencedVote, LockNode, NodeError, NodeErrorKind};
+use redlock_core::node::{Claim, LockNode, NodeError, NodeErrorKind, Reply, Request};
 use redlock_testkit::RedisServer;
 use redlock_wire::Options;
 
@@ -21,8 +21,8 @@ fn token(number: u64) -> FencingToken {
 }
 
 async fn counted(node: &impl LockNode, claim: &Claim) -> u64 {
-    match node.acquire_fenced(claim, minute()).await {
-        Ok(FencedVote::Granted(counter)) => counter.as_u64(),
+    match node.call(Request::AcquireFenced(claim.clone(), minute())).await {
+        Ok(Reply::Counted(counter)) => counter.as_u64(),
         other => panic!("{other:?}"),
     }
 }
@@ -55,9 +55,9 @@ pub(crate) async fn a_counter_is_a_number_in_a_separate_key<A: Adapter>() {
     assert!(first % (1 << 22) == 0 && first <= now && now - first < 60_000_000, "{first} at {now}");
     assert!((DAY + 50_000..=DAY + 60_000).contains(&pttl(&server, A)), "the TTL and a day");
 
-    assert_eq!(Ok(denied_by("mine")), of(node.acquire_fenced(&other, minute()).await));
+    assert_eq!(Ok(denied_by("mine")), of(node.call(Request::AcquireFenced(other.clone(), minute())).await));
     assert_eq!(first, counted(&node, &mine).await, "a repeated request");
-    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
     assert_eq!([A], server.keys()[..], "the counter remains");
     let second = counted(&node, &other).await;
     assert!(second > first, "{second}");
@@ -69,14 +69,14 @@ pub(crate) async fn a_plain_lock_raises_no_counter<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let (plain, fenced) = (claim("a", "plain"), claim("a", "fenced"));
-    assert_eq!(GRANTED, of(node.acquire(&plain, minute()).await));
-    assert_eq!(GRANTED, of(node.extend(&plain, minute()).await));
+    assert_eq!(GRANTED, of(node.call(Request::Acquire(plain.clone(), minute())).await));
+    assert_eq!(GRANTED, of(node.call(Request::Extend(plain.clone(), minute())).await));
     assert_eq!(["a"], server.keys()[..]);
-    assert_eq!(Ok(denied_by("plain")), of(node.acquire_fenced(&fenced, minute()).await));
+    assert_eq!(Ok(denied_by("plain")), of(node.call(Request::AcquireFenced(fenced.clone(), minute())).await));
     assert_eq!(["a"], server.keys()[..]);
-    assert_eq!(GRANTED, of(node.release(&plain).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(plain.clone())).await));
     counted(&node, &fenced).await;
-    assert_eq!(Ok(denied_by("fenced")), of(node.acquire(&plain, minute()).await));
+    assert_eq!(Ok(denied_by("fenced")), of(node.call(Request::Acquire(plain.clone(), minute())).await));
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -93,7 +93,7 @@ pub(crate) async fn the_prefix_and_the_retention_can_be_chosen<A: Adapter>() {
     for counter in counters {
         assert!((170_000..=180_000).contains(&pttl(&server, counter)), "{counter}");
     }
-    assert_eq!(GRANTED, of(least.confirm(&both, minute(), token(first)).await));
+    assert_eq!(GRANTED, of(least.call(Request::Confirm(both.clone(), minute(), token(first))).await));
     for counter in counters {
         assert!((110_000..=120_000).contains(&pttl(&server, counter)), "the minimum is one minute");
     }
@@ -104,24 +104,36 @@ pub(crate) async fn a_confirmation_is_granted_unless_a_counter_is_greater<A: Ada
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let both = claim(["a", "b"], "mine");
-    assert_eq!(Ok(nothing_there()), of(node.confirm(&both, minute(), token(7)).await));
+    assert_eq!(Ok(nothing_there()), of(node.call(Request::Confirm(both.clone(), minute(), token(7))).await));
     assert!(server.keys().is_empty());
 
-    let refilled = node.refill_fenced(&both, ttl(30_000), token(7)).await;
+    let refilled = node.call(Request::Refill(both.clone(), ttl(30_000), token(7))).await;
     assert_eq!(GRANTED, of(refilled));
     assert_eq!("7\n7", server.command(&["MGET", A, B]).trim());
-    assert_eq!(GRANTED, of(node.confirm(&both, minute(), token(8)).await));
+    assert_eq!(GRANTED, of(node.call(Request::Confirm(both.clone(), minute(), token(8))).await));
     assert_eq!("8\n8", server.command(&["MGET", A, B]).trim());
     assert!(pttl(&server, "a") > 50_000 && pttl(&server, "b") > 50_000);
 
     server.command(&["SET", B, "9"]);
     let more = ttl(90_000);
-    assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.confirm(&both, more, token(8)).await));
-    assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.refill_fenced(&both, more, token(8)).await));
+    assert_eq!(
+        Ok(AnyVote::Superseded(token(9))),
+        of(node.call(Request::Confirm(both.clone(), more, token(8))).await)
+    );
+    assert_eq!(
+        Ok(AnyVote::Superseded(token(9))),
+        of(node.call(Request::Refill(both.clone(), more, token(8))).await)
+    );
     assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
     assert!(pttl(&server, "a") <= 60_000, "no key is changed");
-    assert_eq!(Ok(denied_by("mine")), of(node.confirm(&claim("a", "other"), more, token(10)).await));
-    assert_eq!(Ok(denied_by("mine")), of(node.refill_fenced(&claim("a", "other"), more, token(10)).await));
+    assert_eq!(
+        Ok(denied_by("mine")),
+        of(node.call(Request::Confirm(claim("a", "other"), more, token(10))).await)
+    );
+    assert_eq!(
+        Ok(denied_by("mine")),
+        of(node.call(Request::Refill(claim("a", "other"), more, token(10))).await)
+    );
     assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
 }
 
@@ -134,11 +146,11 @@ pub(crate) async fn flushed_scripts_of_fenced_locks_cause_no_error<A: Adapter>()
     forget();
     assert_eq!(first, counted(&node, &mine).await);
     forget();
-    assert_eq!(GRANTED, of(node.confirm(&mine, minute(), token(first)).await));
+    assert_eq!(GRANTED, of(node.call(Request::Confirm(mine.clone(), minute(), token(first))).await));
     forget();
-    assert_eq!(GRANTED, of(node.refill_fenced(&mine, minute(), token(first)).await));
+    assert_eq!(GRANTED, of(node.call(Request::Refill(mine.clone(), minute(), token(first))).await));
     forget();
-    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -152,10 +164,10 @@ pub(crate) async fn an_invalid_counter_is_an_error_that_names_the_resource<A: Ad
     for command in std::iter::once(list).chain(sets) {
         server.command(&["DEL", B]);
         server.command(&command);
-        let error = damaged(node.acquire_fenced(&both, minute()).await);
+        let error = damaged(node.call(Request::AcquireFenced(both.clone(), minute())).await);
         assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
-        damaged(node.refill_fenced(&both, minute(), token(7)).await);
-        let error = damaged(node.acquire_fenced(&claim("b", "mine"), minute()).await);
+        damaged(node.call(Request::Refill(both.clone(), minute(), token(7))).await);
+        let error = damaged(node.call(Request::AcquireFenced(claim("b", "mine"), minute())).await);
         assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
         if let ["SET", _, text] = command[..] {
             assert_eq!(text, server.command(&["GET", B]), "the counter is not raised");
@@ -164,9 +176,9 @@ pub(crate) async fn an_invalid_counter_is_an_error_that_names_the_resource<A: Ad
         for key in ["a", "b"] {
             server.command(&["SET", key, "mine", "PX", "30000"]);
         }
-        damaged(node.confirm(&both, minute(), token(7)).await);
+        damaged(node.call(Request::Confirm(both.clone(), minute(), token(7))).await);
         assert!(pttl(&server, "a") <= 30_000, "no key is extended");
-        assert_eq!(GRANTED, of(node.release(&both).await));
+        assert_eq!(GRANTED, of(node.call(Request::Release(both.clone())).await));
     }
     assert!(node.connection().is_some(), "an error reply does not end the connection");
 }
@@ -190,23 +202,23 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     for far in far.map(|far| far.to_string()) {
         server.command(&["SET", A, &far]);
         for error in [
-            damaged(node.acquire_fenced(&both, minute()).await),
-            damaged(node.refill_fenced(&both, minute(), soon).await),
+            damaged(node.call(Request::AcquireFenced(both.clone(), minute())).await),
+            damaged(node.call(Request::Refill(both.clone(), minute(), soon)).await),
         ] {
             let text = format!("the fencing counter of \"a\", {far}, is ");
             assert!(error.starts_with(&text) && error.contains("s ahead of the server's clock"), "{error}");
         }
-        let error = damaged(node.acquire_fenced(&mine, minute()).await);
+        let error = damaged(node.call(Request::AcquireFenced(mine.clone(), minute())).await);
         assert!(error.contains("s ahead of the server's clock"), "{error}");
         assert_eq!([A], server.keys()[..], "no key is set");
         assert_eq!(far, server.command(&["GET", A]), "the counter is not raised");
         server.command(&["SET", "a", "mine", "PX", "30000"]);
-        damaged(node.confirm(&mine, minute(), soon).await);
-        damaged(node.confirm(&mine, minute(), FencingToken::MAX).await);
-        damaged(node.acquire_fenced(&mine, minute()).await);
+        damaged(node.call(Request::Confirm(mine.clone(), minute(), soon)).await);
+        damaged(node.call(Request::Confirm(mine.clone(), minute(), FencingToken::MAX)).await);
+        damaged(node.call(Request::AcquireFenced(mine.clone(), minute())).await);
         assert!(pttl(&server, "a") <= 30_000, "no key is extended");
         assert_eq!((&*far, -1), (&*server.command(&["GET", A]), pttl(&server, A)));
-        assert_eq!(GRANTED, of(node.release(&mine).await));
+        assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
     }
     assert!(node.connection().is_some(), "an error reply does not end the connection");
 }
@@ -219,9 +231,9 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     let first = counted(&node, &both).await.to_string();
     let far = token(micros(&server) + 25 * 3_600_000_000);
     for far in [far, FencingToken::MAX] {
-        let error = rejected(node.confirm(&both, ttl(90_000), far).await);
+        let error = rejected(node.call(Request::Confirm(both.clone(), ttl(90_000), far)).await);
         assert!(error.starts_with(&format!("the fencing token {far} is ")), "{error}");
-        rejected(node.refill_fenced(&claim(["a", "c"], "mine"), ttl(90_000), far).await);
+        rejected(node.call(Request::Refill(claim(["a", "c"], "mine"), ttl(90_000), far)).await);
     }
     assert_eq!(["a", "b", A, B], server.keys()[..]);
     assert_eq!(format!("{first}\n{first}"), server.command(&["MGET", A, B]).trim());
@@ -229,7 +241,7 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     let near = token(micros(&server) + 23 * 3_600_000_000);
     assert_eq!(
         GRANTED,
-        of(node.confirm(&both, minute(), near).await),
+        of(node.call(Request::Confirm(both.clone(), minute(), near)).await),
         "clocks may differ by less than a day"
     );
     assert_eq!(near.as_u64(), counted(&node, &both).await);
@@ -243,8 +255,8 @@ pub(crate) async fn the_retention_limits_how_far_a_counter_may_be_ahead<A: Adapt
     let mine = claim("a", "mine");
     counted(&node, &mine).await;
     let ahead = |seconds: u64| token(micros(&server) + seconds * 1_000_000);
-    assert_eq!(GRANTED, of(node.confirm(&mine, minute(), ahead(100)).await));
-    rejected(node.confirm(&mine, minute(), ahead(150)).await);
+    assert_eq!(GRANTED, of(node.call(Request::Confirm(mine.clone(), minute(), ahead(100))).await));
+    rejected(node.call(Request::Confirm(mine.clone(), minute(), ahead(150))).await);
     assert_eq!(Duration::from_secs(120), node.capabilities().fence_retention);
 }
 
@@ -256,16 +268,20 @@ pub(crate) async fn existing_keys_are_extended_even_without_free_memory<A: Adapt
     let first = counted(&node, &mine).await;
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     for claim in [claim("c", "mine"), claim(["c", "d"], "mine")] {
-        let error = rejected(node.acquire_fenced(&claim, minute()).await);
+        let error = rejected(node.call(Request::AcquireFenced(claim.clone(), minute())).await);
         assert!(error.starts_with("OOM"), "{error}");
-        rejected(node.refill_fenced(&claim, minute(), token(first)).await);
+        rejected(node.call(Request::Refill(claim.clone(), minute(), token(first))).await);
     }
     assert_eq!(["a", "b", A, B], server.keys()[..]);
     for millis in [90_000, 10_000] {
-        assert_eq!(GRANTED, of(node.confirm(&mine, ttl(millis), token(first)).await), "for {millis} ms");
+        assert_eq!(
+            GRANTED,
+            of(node.call(Request::Confirm(mine.clone(), ttl(millis), token(first))).await),
+            "for {millis} ms"
+        );
     }
     assert!(pttl(&server, "a") > 80_000);
-    assert_eq!(GRANTED, of(node.release(&mine).await), "a release needs no memory");
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await), "a release needs no memory");
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -276,9 +292,9 @@ pub(crate) async fn a_read_only_replica_raises_no_counter<A: Adapter>() {
     let first = counted(&node, &mine).await;
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
     for error in [
-        rejected(node.acquire_fenced(&claim("b", "mine"), minute()).await),
-        rejected(node.confirm(&mine, ttl(90_000), token(first)).await),
-        rejected(node.refill_fenced(&claim("b", "mine"), minute(), token(first)).await),
+        rejected(node.call(Request::AcquireFenced(claim("b", "mine"), minute())).await),
+        rejected(node.call(Request::Confirm(mine.clone(), ttl(90_000), token(first))).await),
+        rejected(node.call(Request::Refill(claim("b", "mine"), minute(), token(first))).await),
     ] {
         assert!(error.starts_with("READONLY"), "{error}");
     }
@@ -294,25 +310,25 @@ pub(crate) async fn a_user_with_few_rights_can_acquire_fenced_locks<A: Adapter>(
     let node = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
     let mine = claim(["a", "b"], "mine");
 
-    let error = rejected(node.acquire_fenced(&mine, minute()).await);
+    let error = rejected(node.call(Request::AcquireFenced(mine.clone(), minute())).await);
     assert!(error.contains("the permission to run TIME"), "the error names the missing permission: {error}");
     assert!(server.keys().is_empty());
     assert_eq!(
         GRANTED,
-        of(node.acquire(&mine, minute()).await),
+        of(node.call(Request::Acquire(mine.clone(), minute())).await),
         "a plain lock does not read the clock of the server"
     );
-    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
 
     server.command(&["ACL", "SETUSER", "few", "+time"]);
     let first = counted(&node, &mine).await;
-    assert_eq!(GRANTED, of(node.confirm(&mine, minute(), token(first)).await));
-    assert_eq!(GRANTED, of(node.release(&mine).await));
-    assert_eq!(GRANTED, of(node.refill_fenced(&mine, minute(), token(first)).await));
-    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.call(Request::Confirm(mine.clone(), minute(), token(first))).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
+    assert_eq!(GRANTED, of(node.call(Request::Refill(mine.clone(), minute(), token(first))).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
 
     server.command(&["ACL", "SETUSER", "few", "resetkeys", "~a", "~b"]);
-    let error = rejected(node.acquire_fenced(&mine, minute()).await);
+    let error = rejected(node.call(Request::AcquireFenced(mine.clone(), minute())).await);
     assert!(error.starts_with("NOPERM"), "{error}");
     assert_eq!([A, B], server.keys()[..]);
 }
@@ -327,12 +343,12 @@ pub(crate) async fn a_counter_without_write_permission_fails_the_request_before_
     let all = node_of::<A>(&server);
     for mine in [claim("a", "mine"), claim(["a", "b"], "mine")] {
         let denied = |error: String| assert!(error.starts_with("NOPERM"), "{error}");
-        denied(rejected(node.acquire_fenced(&mine, minute()).await));
-        denied(rejected(node.refill_fenced(&mine, minute(), token(7)).await));
+        denied(rejected(node.call(Request::AcquireFenced(mine.clone(), minute())).await));
+        denied(rejected(node.call(Request::Refill(mine.clone(), minute(), token(7))).await));
         assert!(server.keys().is_empty());
-        assert_eq!(GRANTED, of(all.refill_fenced(&mine, ttl(30_000), token(7)).await));
+        assert_eq!(GRANTED, of(all.call(Request::Refill(mine.clone(), ttl(30_000), token(7))).await));
         for fence in [7, 8] {
-            denied(rejected(node.confirm(&mine, minute(), token(fence)).await));
+            denied(rejected(node.call(Request::Confirm(mine.clone(), minute(), token(fence))).await));
         }
         assert_eq!("7", server.command(&["GET", A]));
         assert!(pttl(&server, "a") <= 30_000 && pttl(&server, A) <= DAY + 30_000);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::node::{LockNode, NodeErrorKind};
+use redlock_core::node::{LockNode, NodeErrorKind, Request};
 use redlock_doctor::{PreflightSettings, preflight};
 use redlock_testkit::RedisServer;
 use redlock_wire::Options;
@@ -16,7 +16,7 @@ async fn is_rejected<A: Adapter>(server: &RedisServer, words: &str) {
     let options = Options::tokio().connect_timeout(PATIENCE); // for a busy machine
     let node = A::node(server.url(), &options).unwrap();
     for _ in 0..2 {
-        let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
+        let error = node.call(Request::Acquire(claim("a", "mine"), minute())).await.unwrap_err();
         assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
         assert!(error.to_string().contains(words), "{error}");
     }

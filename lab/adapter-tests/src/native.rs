@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use redlock_core::node::{LockNode, NodeErrorKind};
+use redlock_core::node::{LockNode, NodeErrorKind, Request};
 use redlock_testkit::{RedisServer, Reply};
 use redlock_wire::{Node, Options};
 
@@ -29,10 +29,10 @@ pub(crate) async fn one_resource_needs_no_script_if_the_server_has_the_commands<
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
-    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(mine.clone())).await));
     let scripts = server.commandstats("evalsha");
-    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
-    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
     let by_scripts = server.commandstats("evalsha") - scripts;
     match delete_of(&server) {
         Some(name) => assert_eq!((0, 2), (by_scripts, server.commandstats(name))),
@@ -45,10 +45,10 @@ pub(crate) async fn the_option_selects_scripts<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().native_commands(false)).unwrap();
     let mine = claim("a", "mine");
-    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(mine.clone())).await));
     let scripts = server.commandstats("evalsha");
-    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
-    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
     assert_eq!(1, server.commandstats("evalsha") - scripts);
 }
 
@@ -65,23 +65,26 @@ pub(crate) async fn one_resource_is_locked_on_a_server_that_forbids_scripts<A: A
     let node = without_scripts::<A>(&server);
     let (mine, other) = (claim("a", "mine"), claim("a", "other"));
     if delete_of(&server).is_none() {
-        let error = node.acquire(&mine, minute()).await.unwrap_err();
+        let error = node.call(Request::Acquire(mine.clone(), minute())).await.unwrap_err();
         assert_eq!(NodeErrorKind::Unavailable, error.kind());
         assert!(error.to_string().starts_with("locks cannot be released: NOPERM"), "{error}");
         return;
     }
-    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
-    assert_eq!(Ok(denied_by("mine")), of(node.acquire(&other, minute()).await));
-    assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
-    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
+    assert_eq!(Ok(denied_by("mine")), of(node.call(Request::Acquire(other.clone(), minute())).await));
+    assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(other.clone())).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
     assert!(server.keys().is_empty());
 
     // Everything else is rejected, and the connection stays open.
     let both = claim(["a", "b"], "mine");
-    assert_eq!(Err(NodeErrorKind::Rejected), of(node.acquire(&both, minute()).await));
-    assert_eq!(Err(NodeErrorKind::Rejected), of(node.acquire_fenced(&mine, minute()).await));
-    assert_eq!(Err(NodeErrorKind::Rejected), of(node.extend(&mine, minute()).await));
-    assert!(node.inspect(&mine.resources()[0]).await.is_err());
+    assert_eq!(Err(NodeErrorKind::Rejected), of(node.call(Request::Acquire(both.clone(), minute())).await));
+    assert_eq!(
+        Err(NodeErrorKind::Rejected),
+        of(node.call(Request::AcquireFenced(mine.clone(), minute())).await)
+    );
+    assert_eq!(Err(NodeErrorKind::Rejected), of(node.call(Request::Extend(mine.clone(), minute())).await));
+    assert!(node.call(Request::Inspect(mine.resources()[0].clone())).await.is_err());
     assert!(server.keys().is_empty() && node.connection().is_some());
 }
 
@@ -91,7 +94,7 @@ pub(crate) async fn a_key_of_another_type_is_not_changed<A: Adapter>() {
     let node = node_of::<A>(&server);
     server.command(&["LPUSH", "a", "mine"]);
     let mine = claim("a", "mine");
-    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(mine.clone())).await));
     assert_eq!(["a"], server.keys()[..]);
 }
 
@@ -139,11 +142,11 @@ pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
         let server = Scripted::start(move |command| redis_8_4(&keys, scripts, command)).await;
         let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
         let (mine, other) = (claim("a", "mine"), claim("a", "other"));
-        assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+        assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
         // Each handshake calls a script. On a slow machine, there may have been more than one.
         let handshakes = server.seen("EVALSHA");
-        assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
-        assert_eq!(GRANTED, of(node.release(&mine).await));
+        assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(other.clone())).await));
+        assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
         assert_eq!(2, server.seen("DELEX a IFEQ "), "with scripts: {scripts}");
         assert_eq!(handshakes, server.seen("EVALSHA"), "no script except in the handshake");
     }
@@ -171,10 +174,10 @@ pub(crate) async fn a_rejected_command_is_replaced_by_the_script_permanently<A: 
         let url = format!("redis://127.0.0.1:{}", server.port());
         let mine = claim("a", "mine");
         let node = A::node(url, &Options::tokio()).unwrap();
-        assert_eq!(GRANTED, of(node.release(&mine).await));
+        assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
         let handshakes = server.seen("EVALSHA");
         for _ in 0..2 {
-            assert_eq!(GRANTED, of(node.release(&mine).await));
+            assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
         }
         assert_eq!((1, 1), (server.seen("DELIFEQ"), server.seen("EVAL ")), "{rejection}");
         assert_eq!(2, server.seen("EVALSHA") - handshakes, "the later releases");
@@ -200,12 +203,12 @@ pub(crate) async fn a_reader_is_released_by_the_script_and_a_writer_by_the_comma
     let server = Scripted::start(valkey_9_1).await;
     let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
     let written = claim("written", "mine");
-    assert_eq!(GRANTED, of(node.release(&written).await));
+    assert_eq!(GRANTED, of(node.call(Request::Release(written.clone())).await));
     let handshakes = server.seen("EVALSHA");
     for _ in 0..2 {
-        assert_eq!(GRANTED, of(node.release(&claim("read", "mine")).await));
-        assert_eq!(Ok(nothing_there()), of(node.release(&claim("read", "other")).await));
-        assert_eq!(GRANTED, of(node.release(&written).await));
+        assert_eq!(GRANTED, of(node.call(Request::Release(claim("read", "mine"))).await));
+        assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(claim("read", "other"))).await));
+        assert_eq!(GRANTED, of(node.call(Request::Release(written.clone())).await));
     }
     assert_eq!((4, 3), (server.seen("DELIFEQ read"), server.seen("DELIFEQ written")));
     assert_eq!(4, server.seen("EVALSHA") - handshakes, "the readers only");

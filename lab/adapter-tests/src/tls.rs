@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
-use std::process::Command;
+use std::process::Command as Process;
 use std::time::Duration;
 
-use redlock_core::node::{LockNode, NodeErrorKind, Vote};
+use redlock_core::node::{self, LockNode, NodeErrorKind, Request};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Command as Request, Connection, Connector, Hub, Options, Reply, Sent};
+use redlock_wire::{Command, Connection, Connector, Hub, Options, Reply, Sent};
 
 use crate::Adapter;
 use crate::node::{claim, minute};
@@ -26,7 +26,7 @@ pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter
 /// Runs the next test in another process, because the root certificates of the system come from its environment.
 pub(crate) fn the_authorities_of_the_system_are_trusted<A: Adapter>() {
     let secure = Secure::start();
-    let run = Command::new(std::env::current_exe().unwrap())
+    let run = Process::new(std::env::current_exe().unwrap())
         .args(["--exact", "tls::connects_to_the_server_in_the_environment", "--ignored"])
         .env("SSL_CERT_FILE", &secure.authority)
         .env(PORT, &secure.port)
@@ -42,7 +42,7 @@ pub(crate) async fn connects_to_the_server_in_the_environment<A: Adapter>() {
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let connector = A::connector(format!("rediss://{host}:{port}")).unwrap();
         let connection = connector.connect(None, &Hub::default()).await.unwrap();
-        let set = Request::SetIfAbsent { key: host.as_bytes(), value: b"v", millis: 60_000, get: false };
+        let set = Command::SetIfAbsent { key: host.as_bytes(), value: b"v", millis: 60_000, get: false };
         assert_eq!(
             vec![Reply::Bytes(b"OK".to_vec())],
             connection.pipeline(vec![packed(&connection, set)]).await.unwrap()
@@ -56,12 +56,15 @@ pub(crate) async fn chosen_certificates_are_used<A: Adapter>() {
     let limit = Duration::from_secs(10); // for a busy machine
     let trusting = Options::tokio().connect_timeout(limit).root_certificates(secure.file("ca.pem"));
     let node = A::node(secure.url(), &trusting).unwrap();
-    let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
+    let error = node.call(Request::Acquire(claim("a", "mine"), minute())).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
 
     let identified = trusting.client_identity(secure.file("server.pem"), secure.file("server.key"));
     let node = A::node(secure.url(), &identified).unwrap();
-    assert_eq!(Vote::Granted, node.acquire(&claim("a", "mine"), minute()).await.unwrap());
+    assert_eq!(
+        node::Reply::Granted,
+        node.call(Request::Acquire(claim("a", "mine"), minute())).await.unwrap()
+    );
 }
 
 /// A server without TLS takes the first message of the handshake for a line that has not ended yet.
@@ -69,7 +72,7 @@ pub(crate) async fn chosen_certificates_are_used<A: Adapter>() {
 pub(crate) async fn a_plain_server_that_waits_for_a_line_is_named_at_the_time_limit<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(format!("rediss://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
-    let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
+    let error = node.call(Request::Acquire(claim("a", "mine"), minute())).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
     let expected = "TLS handshake not completed; does the server speak TLS on this port?";
     assert!(error.to_string().ends_with(expected), "{error}");
@@ -102,7 +105,7 @@ pub(crate) async fn a_reply_that_is_not_tls_is_reported_as_such<A: Adapter>() {
     }
 }
 
-fn packed<C: Connection>(_: &C, command: Request<'_>) -> C::Packed {
+fn packed<C: Connection>(_: &C, command: Command<'_>) -> C::Packed {
     C::pack(command)
 }
 

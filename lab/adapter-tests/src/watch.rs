@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Availability, Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_core::node::{Availability, Claim, LockNode, NodeErrorKind, Reply, Request, Token, Ttl};
 use redlock_core::runtime::BoxFuture;
 use redlock_core::{IntoResource, IntoResources, Resource};
-use redlock_testkit::RedisServer;
+use redlock_testkit::{RedisServer, watching};
 use redlock_wire::{Node, Options};
 use tokio::time::timeout;
 
@@ -38,7 +38,7 @@ fn name(name: impl IntoResource) -> Resource {
 }
 
 async fn watch(node: &impl LockNode, resource: impl IntoResource) -> (Availability, BoxFuture<()>) {
-    let watch = soon(node.watch(&name(resource))).await.unwrap();
+    let watch = watching(soon(node.call(Request::Watch(name(resource)))).await.unwrap());
     (watch.availability, watch.changed)
 }
 
@@ -73,15 +73,15 @@ async fn watch_all(
 
 async fn locks(node: &impl LockNode) {
     let mine = claim("a");
-    assert_eq!(Vote::Granted, soon(node.acquire(&mine, minute())).await.unwrap());
-    assert!(soon(node.release(&mine)).await.unwrap());
+    assert_eq!(Reply::Granted, soon(node.call(Request::Acquire(mine.clone(), minute()))).await.unwrap());
+    assert_eq!(Reply::Deleted(true), soon(node.call(Request::Release(mine))).await.unwrap());
 }
 
 /// Asserts that the node locks but does not watch.
 async fn only_locks(node: &impl LockNode) {
     locks(node).await;
     assert!(!node.capabilities().watch);
-    let error = soon(node.watch(&name("a"))).await.unwrap_err();
+    let error = soon(node.call(Request::Watch(name("a")))).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unsupported, error.kind());
     locks(node).await;
 }
@@ -144,14 +144,14 @@ pub(crate) async fn changes_over_the_same_connection_complete_a_watch<A: Adapter
     let mine = claim(b"\x00\xff\r\na".to_vec());
     let resource = || mine.resources()[0].clone();
     let (free, changed) = watch(&node, resource()).await;
-    node.acquire(&mine, ttl(30_000)).await.unwrap();
+    node.call(Request::Acquire(mine.clone(), ttl(30_000))).await.unwrap();
     soon(changed).await;
     let (taken, changed) = watch(&node, resource()).await;
     assert!(free == Availability::Free && taken != free);
-    node.extend(&mine, minute()).await.unwrap();
+    node.call(Request::Extend(mine.clone(), minute())).await.unwrap();
     soon(changed).await;
     let (_, changed) = watch(&node, resource()).await;
-    node.release(&mine).await.unwrap();
+    node.call(Request::Release(mine.clone())).await.unwrap();
     soon(changed).await;
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn disconnecting_a_hung_server_completes_its_watches<A: Adapter
     server.pause();
     for _ in 0..3 {
         assert!(is_pending(&mut changed).await);
-        assert!(timeout(Duration::from_millis(110), node.watch(&name("a"))).await.is_err());
+        assert!(timeout(Duration::from_millis(110), node.call(Request::Watch(name("a")))).await.is_err());
     }
     soon(changed).await;
 }
@@ -205,8 +205,8 @@ pub(crate) async fn thousands_of_keys_are_watched_over_one_connection_under_load
             tokio::spawn(async move {
                 let mine = claim(format!("hammer-{task}"));
                 while !over.load(Ordering::Relaxed) {
-                    node.acquire(&mine, minute()).await.unwrap();
-                    node.release(&mine).await.unwrap();
+                    node.call(Request::Acquire(mine.clone(), minute())).await.unwrap();
+                    node.call(Request::Release(mine.clone())).await.unwrap();
                 }
             })
         })
@@ -264,9 +264,9 @@ pub(crate) async fn a_user_without_the_right_to_track_can_lock<A: Adapter>() {
     soon(changed).await;
     // A permission that is revoked later is an error reply. The connection stays.
     set_user("-client|caching");
-    let error = soon(node.watch(&name("b"))).await.unwrap_err();
+    let error = soon(node.call(Request::Watch(name("b")))).await.unwrap_err();
     assert_eq!(NodeErrorKind::Rejected, error.kind());
-    assert!(soon(node.release(&claim("a"))).await.is_ok() && node.connection().is_some());
+    assert!(soon(node.call(Request::Release(claim("a")))).await.is_ok() && node.connection().is_some());
 }
 
 #[tokio::main(flavor = "current_thread")]

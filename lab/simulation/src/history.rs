@@ -11,10 +11,10 @@ pub(crate) mod show;
 
 use std::time::Duration;
 
-use redlock_core::node::{Availability, ConfirmVote, FencedVote, Vote};
+use redlock_core::node::{self, Availability};
 use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, FencingToken, Loss, ReleaseOutcome};
-use redlock_testkit::{NodeReply, Operation};
+use redlock_testkit::Operation;
 
 pub use self::recorder::Recorder;
 use crate::server::Outcome;
@@ -362,21 +362,13 @@ impl Reply {
     /// Converts the result of a request. For an inspection and a watch, a grant means that the resource is free.
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Ok(NodeReply::Fenced(FencedVote::Granted(counter))) => Self::Counted(*counter),
-            Ok(
-                NodeReply::Vote(Vote::Granted)
-                | NodeReply::Confirmed(ConfirmVote::Granted)
-                | NodeReply::Released(true),
-            ) => Self::Granted,
-            Ok(NodeReply::Confirmed(ConfirmVote::Superseded(counter))) => Self::Superseded(*counter),
-            Ok(
-                NodeReply::Vote(Vote::Denied(_))
-                | NodeReply::Fenced(FencedVote::Denied(_))
-                | NodeReply::Confirmed(ConfirmVote::Denied(_))
-                | NodeReply::Released(false),
-            ) => Self::Denied,
-            Ok(NodeReply::Inspected(entry)) => Self::free(entry.is_none()),
-            Ok(NodeReply::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
+            Ok(node::Reply::Counted(counter)) => Self::Counted(*counter),
+            Ok(node::Reply::Granted | node::Reply::Deleted(true)) => Self::Granted,
+            Ok(node::Reply::Superseded(counter)) => Self::Superseded(*counter),
+            Ok(node::Reply::Denied(_) | node::Reply::Deleted(false)) => Self::Denied,
+            Ok(node::Reply::Holder(entry)) => Self::free(entry.is_none()),
+            Ok(node::Reply::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
+            Ok(other) => panic!("the simulation has no such reply: {other:?}"),
             Err(_) => Self::Failed,
         }
     }

@@ -138,7 +138,7 @@ impl Network {
         }
     }
 
-    /// Sets how servers notify of changes from now on ([`LockNode::watch`]).
+    /// Sets how servers notify of changes from now on ([`Request::Watch`](redlock_core::node::Request::Watch)).
     ///
     /// By default they send no notifications.
     pub fn set_notifications(&self, notifications: Notifications) {

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use futures_channel::oneshot;
-use redlock_core::node::{NodeError, Token};
+use redlock_core::node::{NodeError, Reply, Token};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{IntoResource, Resource};
+use redlock_testkit::Request;
 use redlock_testkit::sim::{Clock, Process};
-use redlock_testkit::{NodeReply, Request};
 
 use self::machine::Machine;
 pub use self::machine::Persistence;
@@ -64,7 +64,7 @@ enum Received {
 }
 
 /// The result of a request.
-pub(crate) type Outcome = Result<NodeReply, NodeError>;
+pub(crate) type Outcome = Result<Reply, NodeError>;
 
 /// A request that was carried out.
 pub(crate) struct Carried {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redlock_core::IntoResource;
-use redlock_core::node::{Admission, LockNode, Quarantine, QuarantineReason};
+use redlock_core::node::{Admission, LockNode, Quarantine, QuarantineReason, Request};
 use redlock_core::runtime::Runtime;
 use redlock_simulation::experiment::{Experiment, Totals};
 use redlock_simulation::invariant::{Assumption, Invariant};
@@ -103,7 +103,7 @@ fn a_server_counts_again_after_the_quarantine() {
             // A flush and a failback are detected with the next reply.
             let (node, client) = (world.node.clone(), world.client.clone());
             world.simulation.block_on(&client, async move {
-                drop(node.inspect(&"a".into_resource().unwrap()).await);
+                drop(node.call(Request::Inspect("a".into_resource().unwrap())).await);
             });
             assert!(!world.is_admitted(), "{name}");
             world.simulation.run_for(Quarantine::duration(LONGEST_TTL));

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::node::{Claim, FencedVote, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_core::node::{Claim, LockNode, NodeErrorKind, Reply, Request, Token, Ttl};
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, IntoResources, Redlock};
 use redlock_simulation::history::EventKind;
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
+use redlock_testkit::holder;
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,11 +59,12 @@ fn servers_grant_deny_and_expire() {
     let world = world(1, 1, Transport::Streams);
     let (node, me) = (world.node(0), world.client.clone());
     world.run(async move {
-        assert_eq!(Vote::Granted, node.acquire(&claim("x"), ttl(SECOND)).await.unwrap());
-        assert!(matches!(node.acquire(&claim("y"), ttl(SECOND)).await, Ok(Vote::Denied(_))));
+        assert!(node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap().is_grant());
+        assert!(matches!(node.call(Request::Acquire(claim("y"), ttl(SECOND))).await, Ok(Reply::Denied(_))));
         me.sleep(SECOND).await;
-        assert_eq!(Vote::Granted, node.acquire(&claim("y"), ttl(SECOND)).await.unwrap());
-        assert!(node.release(&claim("y")).await.unwrap());
+        assert!(node.call(Request::Acquire(claim("y"), ttl(SECOND))).await.unwrap().is_grant());
+        let released = node.call(Request::Release(claim("y"))).await;
+        assert!(matches!(released, Ok(Reply::Deleted(true))));
     });
     assert!(world.servers[0].is_empty());
 }
@@ -73,10 +75,11 @@ fn read_only_servers_reply_to_inspections() {
     let (node, server) = (world.node(0), world.servers[0].clone());
     world.run(async move {
         let resource = &claim("x").resources()[0].clone();
-        assert_eq!(None, node.inspect(resource).await.unwrap());
-        node.acquire(&claim("x"), ttl(SECOND)).await.unwrap();
+        let inspect = async || holder(node.call(Request::Inspect(resource.clone())).await.unwrap());
+        assert_eq!(None, inspect().await);
+        node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap();
         server.read_only(true);
-        let found = node.inspect(resource).await.unwrap().unwrap();
+        let found = inspect().await.unwrap();
         assert_eq!(Token::from_bytes("x"), found.token);
         assert!(found.remaining.is_some_and(|left| SECOND / 2 < left && left <= SECOND), "{found:?}");
     });
@@ -89,7 +92,7 @@ fn a_stopped_server_carries_out_its_requests_when_it_resumes() {
     let (node, me, server) = (world.node(0), world.client.clone(), world.servers[0].clone());
     server.hang();
     world.client.spawn(Box::pin(async move {
-        drop(node.acquire(&claim("x"), ttl(SECOND)).await);
+        drop(node.call(Request::Acquire(claim("x"), ttl(SECOND))).await);
     }));
     world.simulation.run_for(5 * SECOND);
     assert!(server.is_empty());
@@ -107,12 +110,12 @@ fn a_crash_loses_the_data_that_is_not_persistent() {
         world.run(async move {
             for name in ["a", "b", "c", "d"] {
                 let claim = Claim::new(name.into_resources().unwrap(), Token::from_bytes(name));
-                node.acquire(&claim, ttl(SECOND)).await.unwrap();
+                node.call(Request::Acquire(claim.clone(), ttl(SECOND))).await.unwrap();
             }
         });
         server.crash(persistence);
         let node = world.node(0);
-        let error = world.run(async move { node.release(&claim("a")).await.unwrap_err() });
+        let error = world.run(async move { node.call(Request::Release(claim("a"))).await.unwrap_err() });
         assert_eq!(NodeErrorKind::Unavailable, error.kind());
         server.restart();
         assert_eq!(left, server.len());
@@ -124,17 +127,21 @@ fn full_and_read_only_servers_reject() {
     let world = world(1, 1, Transport::Streams);
     let (node, server) = (world.node(0), world.servers[0].clone());
     world.run(async move {
-        node.acquire(&claim("x"), ttl(SECOND)).await.unwrap();
+        node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap();
         server.out_of_memory(true);
-        let error = node.acquire(&claim("y"), ttl(SECOND)).await.unwrap_err();
+        let error = node.call(Request::Acquire(claim("y"), ttl(SECOND))).await.unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, error.kind());
-        assert_eq!(Vote::Granted, node.extend(&claim("x"), ttl(SECOND)).await.unwrap());
+        assert!(node.call(Request::Extend(claim("x"), ttl(SECOND))).await.unwrap().is_grant());
         server.out_of_memory(false);
         server.read_only(true);
-        assert_eq!(NodeErrorKind::Rejected, node.release(&claim("x")).await.unwrap_err().kind());
+        assert_eq!(
+            NodeErrorKind::Rejected,
+            node.call(Request::Release(claim("x"))).await.unwrap_err().kind()
+        );
         server.read_only(false);
         server.flush();
-        assert!(!node.release(&claim("x")).await.unwrap());
+        let released = node.call(Request::Release(claim("x"))).await;
+        assert!(matches!(released, Ok(Reply::Deleted(false))));
     });
 }
 
@@ -144,12 +151,12 @@ fn a_request_in_a_partition_gets_no_reply_and_later_ones_are_not_sent() {
     let (node, me, network) = (world.node(0), world.client.clone(), world.network.clone());
     let kinds = world.run(async move {
         network.cut(0, 0, Direction::Requests);
-        let first = node.acquire(&claim("x"), ttl(SECOND)).await.unwrap_err().kind();
-        let second = node.acquire(&claim("x"), ttl(SECOND)).await.unwrap_err().kind();
+        let first = node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap_err().kind();
+        let second = node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap_err().kind();
         assert_eq!(None, node.connection());
         network.heal(0, 0);
         me.sleep(SECOND).await;
-        node.acquire(&claim("x"), ttl(SECOND)).await.unwrap();
+        node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap();
         (first, second)
     });
     assert_eq!((NodeErrorKind::Unknown, NodeErrorKind::Unavailable), kinds);
@@ -162,7 +169,7 @@ fn a_lost_reply_leaves_a_key_and_breaks_the_connection() {
     world.run(async move {
         let before = node.connection();
         network.set_traffic(Direction::Replies, Traffic { lost: 1000, ..Traffic::default() });
-        let error = node.acquire(&claim("x"), ttl(SECOND)).await.unwrap_err();
+        let error = node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap_err();
         assert_eq!(NodeErrorKind::Unknown, error.kind());
         assert_ne!(before, node.connection());
     });
@@ -179,7 +186,7 @@ fn order(transport: Transport) -> Vec<u32> {
         let (node, me) = (node.clone(), world.client.clone());
         world.client.spawn(Box::pin(async move {
             me.sleep(number * Duration::from_micros(10)).await;
-            node.release(&claim(&number.to_string())).await.unwrap();
+            node.call(Request::Release(claim(&number.to_string()))).await.unwrap();
         }));
     }
     world.simulation.run_for(SECOND);
@@ -207,7 +214,7 @@ fn clocks_of_servers_differ_and_are_set() {
     let client = simulation.process("client");
     let node = network.nodes(0)[0].clone();
     simulation.block_on(&client, async move {
-        node.acquire(&claim("x"), ttl(11 * SECOND)).await.unwrap();
+        node.call(Request::Acquire(claim("x"), ttl(11 * SECOND))).await.unwrap();
     });
     simulation.run_for(9 * SECOND);
     assert_eq!(1, server.len());
@@ -243,10 +250,12 @@ fn the_real_core_locks_over_the_network_and_the_history_records_it() {
 fn counts(world: &World, token: &str) -> u64 {
     let (node, claim) = (world.node(0), claim(token));
     world.run(async move {
-        let FencedVote::Granted(counter) = node.acquire_fenced(&claim, ttl(SECOND)).await.unwrap() else {
+        let Reply::Counted(counter) =
+            node.call(Request::AcquireFenced(claim.clone(), ttl(SECOND))).await.unwrap()
+        else {
             panic!("{claim:?} is not granted");
         };
-        node.release(&claim).await.unwrap();
+        node.call(Request::Release(claim.clone())).await.unwrap();
         counter.as_u64()
     })
 }

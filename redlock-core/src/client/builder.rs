@@ -171,7 +171,7 @@ impl Builder {
     ///
     /// The default is 200 ms. Each delay is random between half of this value and all of it, and at least 1 ms. A delay
     /// follows an attempt that failed because of the nodes. It also follows a denied attempt, if too few nodes can
-    /// [notify](crate::node::LockNode::watch) the waiter.
+    /// [notify](crate::node::Request::Watch) the waiter.
     ///
     /// While a quorum of nodes sends notifications, the next attempt starts at a notification. Otherwise it starts when
     /// the key expires according to the nodes, or after 5 s. If the [attempts](crate::LockRequest::max_attempts) are

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
-use crate::node::Quarantine;
+use crate::node::{Quarantine, Request};
 use crate::protocol::call::Call;
 use crate::protocol::round::Round;
-use crate::telemetry::Operation;
 use crate::types::claim::Claim;
 use crate::types::report::{NodeReport, Outcome};
 use crate::types::resource::{Resource, Resources};
@@ -294,11 +293,12 @@ async fn probe(inner: Arc<Inner>, responder: Responder<Health>) {
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let claim = Claim::new(resources, token);
     let limit = inner.settings.node_timeout;
-    let mut granting = Round::new(&inner, Operation::Health, limit, |_, peer| {
-        Call::plain(peer, |node| node.acquire(&claim, Ttl::MIN))
+    let mut granting = Round::new(&inner, "health", limit, |_, peer| {
+        Call::new(peer, Request::Acquire(claim.clone(), Ttl::MIN))
     });
     while granting.next().await.is_some() {}
-    let mut releasing = Round::new(&inner, Operation::Health, limit, |_, peer| Call::release(peer, &claim));
+    let mut releasing =
+        Round::new(&inner, "health", limit, |_, peer| Call::new(peer, Request::Release(claim.clone())));
     while releasing.next().await.is_some() {}
     let (mut responses, released) = (granting.responses, releasing.responses);
     for index in 0..inner.peers.len() {

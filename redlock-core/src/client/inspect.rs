@@ -12,11 +12,10 @@ use crate::decide::holder::{HolderQuorum, conclude};
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::lease::handle::Lease;
-use crate::node::NodeErrorKind;
+use crate::node::{NodeErrorKind, Operation, Request};
 use crate::protocol::call::Call;
 use crate::protocol::responses::Responses;
 use crate::protocol::round::Round;
-use crate::telemetry::Operation;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::{NodeReport, NodeReports};
 use crate::types::resource::Resource;
@@ -250,8 +249,8 @@ async fn run_round(
     mut responder: Responder<Result<Inspection, Error>>,
 ) {
     let limit = inner.settings.node_timeout;
-    let mut round = Round::new(&inner, Operation::Inspect, limit, |_, peer| {
-        Call::inspect(peer, |node| node.inspect(&resource))
+    let mut round = Round::new(&inner, Operation::Inspect.name(), limit, |_, peer| {
+        Call::new(peer, Request::Inspect(resource.clone()))
     });
     while round.next().await.is_some() {
         responder.send_once(|| result(&resource, &round.responses, &inner));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
-use crate::node::NodeErrorKind;
+use crate::node::{NodeErrorKind, Request};
 use crate::protocol::call::Call;
 use crate::protocol::fan_out::Calls;
 use crate::types::error::{Error, ErrorKind};
@@ -20,7 +20,7 @@ pub(crate) async fn vouch(inner: &Arc<Inner>, index: usize) -> Result<(), Error>
 
 async fn run(inner: Arc<Inner>, index: usize, responder: Responder<Result<(), Error>>) {
     let peer = &inner.peers[index];
-    let call = [Call::vouch(peer)];
+    let call = [Call::new(peer, Request::Vouch)];
     let limit = inner.settings.node_timeout;
     let mut calls = Calls::new(&*inner.runtime, inner.now(), limit, call.into_iter());
     let (kind, cause) = match calls.next().await {

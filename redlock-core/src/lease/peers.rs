@@ -5,12 +5,11 @@ use smallvec::SmallVec;
 use crate::decide::pending_release::{PendingRelease, WriteState};
 use crate::inner::Peer;
 use crate::lease::record::LeaseRecord;
-use crate::node::{ConnectionId, NodeErrorKind};
+use crate::node::{ConnectionId, NodeErrorKind, Operation, Request};
 use crate::protocol::call::Call;
 use crate::protocol::responses::Response;
 use crate::runtime::sleep_until_or;
 use crate::sync::locked;
-use crate::telemetry::Operation;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::mode::Mode;
@@ -101,7 +100,8 @@ impl LeaseRecord {
     /// Stores the response, too.
     pub(crate) fn end_late_write(&self, index: usize, outcome: &Outcome, seen: Instant) {
         let latency = seen.saturating_duration_since(self.since());
-        let response = Response::record(outcome.clone(), Operation::Acquire, latency, index, self.inner());
+        let response =
+            Response::record(outcome.clone(), Operation::Acquire.name(), latency, index, self.inner());
         let mut state = locked(&self.state);
         state.peers[index].end_write(outcome);
         if let Some(responses) = &mut state.responses {
@@ -204,42 +204,47 @@ impl LeaseRecord {
 
     /// Returns the request that acquires the lock on one node.
     pub(crate) fn acquire_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let peer = &self.inner().peers[index];
-        match self.mode() {
-            Mode::Exclusive => Call::plain(peer, |node| node.acquire(self.claim(), ttl)),
-            Mode::Fenced => Call::fenced(peer, |node| node.acquire_fenced(self.claim(), ttl)),
-            Mode::Shared { gate } => Call::plain(peer, |node| node.acquire_shared(self.claim(), gate, ttl)),
-        }
+        let claim = self.claim().clone();
+        self.call(
+            index,
+            match self.mode() {
+                Mode::Exclusive => Request::Acquire(claim, ttl),
+                Mode::Fenced => Request::AcquireFenced(claim, ttl),
+                Mode::Shared { gate } => Request::AcquireShared(claim, gate.clone(), ttl),
+            },
+        )
     }
 
     /// Returns the request that raises the counter of one node to the token of a fenced lock, and extends the lock.
     pub(crate) fn confirm_on(&self, index: usize, ttl: Ttl, token: FencingToken) -> Call<'_> {
-        Call::confirm(&self.inner().peers[index], |node| node.confirm(self.claim(), ttl, token))
+        self.call(index, Request::Confirm(self.claim().clone(), ttl, token))
     }
 
     /// Returns the request that extends the lock on one node.
     ///
     /// If the lock is fenced, the node also counts for it.
     pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let peer = &self.inner().peers[index];
         match self.fencing_token() {
             Some(token) => self.confirm_on(index, ttl, token),
-            None => Call::plain(peer, |node| node.extend(self.claim(), ttl)),
+            None => self.call(index, Request::Extend(self.claim().clone(), ttl)),
         }
     }
 
     /// Returns the request that restores the lock on one node.
     pub(crate) fn refill_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let peer = &self.inner().peers[index];
         match self.fencing_token() {
-            Some(fence) => Call::confirm(peer, |node| node.refill_fenced(self.claim(), ttl, fence)),
+            Some(token) => self.call(index, Request::Refill(self.claim().clone(), ttl, token)),
             None => self.acquire_on(index, ttl),
         }
     }
 
     /// Returns the request that releases the lock on one node.
     pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
-        Call::release(&self.inner().peers[index], self.claim())
+        self.call(index, Request::Release(self.claim().clone()))
+    }
+
+    fn call(&self, index: usize, request: Request) -> Call<'_> {
+        Call::new(&self.inner().peers[index], request)
     }
 }
 

@@ -7,23 +7,23 @@ use std::time::Duration;
 #[allow(clippy::struct_excessive_bools)] // each is a separate operation
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Support for [`LockNode::inspect`](super::LockNode::inspect).
+    /// Support for [`Request::Inspect`](super::Request::Inspect).
     pub inspect: bool,
-    /// Support for [`LockNode::watch`](super::LockNode::watch).
+    /// Support for [`Request::Watch`](super::Request::Watch).
     ///
     /// May change with the connection: the core reads it before each use.
     pub watch: bool,
     /// Support for fencing.
     ///
-    /// The operations are [`acquire_fenced`](super::LockNode::acquire_fenced), [`confirm`](super::LockNode::confirm) and
-    /// [`refill_fenced`](super::LockNode::refill_fenced).
+    /// The operations are [`AcquireFenced`](super::Request::AcquireFenced), [`Confirm`](super::Request::Confirm) and
+    /// [`Refill`](super::Request::Refill).
     pub fencing: bool,
-    /// Support for [`keep_for`](crate::node::LockNode::keep_for).
+    /// Support for [`Keep`](super::Request::Keep).
     pub keep: bool,
-    /// Support for readers: [`acquire_shared`](crate::node::LockNode::acquire_shared).
+    /// Support for readers: [`AcquireShared`](super::Request::AcquireShared).
     ///
-    /// A backend that supports [`watch`](crate::node::LockNode::watch) as well supports
-    /// [`watch_shared`](crate::node::LockNode::watch_shared).
+    /// A backend that supports [`Watch`](super::Request::Watch) as well supports
+    /// [`WatchShared`](super::Request::WatchShared).
     pub shared: bool,
     /// The time for which a counter is kept after the last fenced lock has expired.
     ///
@@ -44,11 +44,11 @@ impl Default for Capabilities {
 }
 
 impl Capabilities {
-    /// Adds support for [`inspect`](super::LockNode::inspect).
+    /// Adds support for [`Inspect`](super::Request::Inspect).
     ///
     /// ```
     /// # use redlock_core::node::Capabilities;
-    /// // The backend overrides `LockNode::inspect`, and no other optional operation.
+    /// // The backend carries out `Request::Inspect`, and no other optional request.
     /// let capabilities = Capabilities::default().with_inspect();
     /// assert!(capabilities.inspect && !capabilities.watch);
     /// ```
@@ -58,7 +58,7 @@ impl Capabilities {
         self
     }
 
-    /// Adds support for [`watch`](super::LockNode::watch).
+    /// Adds support for [`Watch`](super::Request::Watch).
     ///
     /// ```
     /// # use redlock_core::node::Capabilities;
@@ -76,11 +76,11 @@ impl Capabilities {
         self
     }
 
-    /// Adds support for [fencing tokens](super::LockNode::acquire_fenced).
+    /// Adds support for [fencing tokens](super::Request::AcquireFenced).
     ///
     /// ```
     /// # use redlock_core::node::Capabilities;
-    /// // The backend overrides `acquire_fenced`, `confirm` and `refill_fenced`.
+    /// // The backend carries out `AcquireFenced`, `Confirm` and `Refill`.
     /// let capabilities = Capabilities::default().with_fencing();
     /// assert!(capabilities.fencing);
     /// ```
@@ -90,7 +90,7 @@ impl Capabilities {
         self
     }
 
-    /// Adds support for [`keep_for`](crate::node::LockNode::keep_for).
+    /// Adds support for [`Keep`](super::Request::Keep).
     ///
     /// ```
     /// # use redlock_core::node::Capabilities;
@@ -104,11 +104,11 @@ impl Capabilities {
         self
     }
 
-    /// Adds support for [readers](crate::node::LockNode::acquire_shared).
+    /// Adds support for [readers](crate::node::Request::AcquireShared).
     ///
     /// ```
     /// # use redlock_core::node::Capabilities;
-    /// // With `watch`, the backend overrides `watch_shared`, too.
+    /// // With `Watch`, the backend carries out `WatchShared`, too.
     /// let capabilities = Capabilities::default().with_watch().with_shared();
     /// assert!(capabilities.watch && capabilities.shared);
     /// ```

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::runtime::BoxFuture;
 use crate::types::token::Token;
 
-/// A watch of one resource on one node. See [`LockNode::watch`](super::LockNode::watch).
+/// A watch of one resource on one node. See [`Request::Watch`](super::Request::Watch).
 #[non_exhaustive]
 pub struct Watch {
     /// The availability at a moment from which on no change is missed.
@@ -19,7 +19,7 @@ pub struct Watch {
     /// Completes once the resource may be free, or no more notifications follow.
     ///
     /// The latter is the case after a connection was lost. The notification is a hint. It may come without a cause, and
-    /// it does not contain the present state: call [`watch`](super::LockNode::watch) again to read it. The notification
+    /// it does not contain the present state: send [`Watch`](super::Request::Watch) again to read it. The notification
     /// of an expiry may come late or never. Dropping the future ends the watch.
     pub changed: BoxFuture<()>,
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use crate::decide::fencing::{Numbering, number};
 use crate::decide::tally::{Decision, RoundKind};
 use crate::lease::record::LeaseRecord;
+use crate::node::Operation;
 use crate::protocol::fan_out::Calls;
 use crate::protocol::responses::Responses;
 use crate::protocol::round::Round;
-use crate::telemetry::Operation;
 use crate::types::instant::Instant;
 use crate::types::report::Outcome;
 use crate::types::ttl::Ttl;
@@ -43,8 +43,9 @@ impl<'a> AcquireRound<'a> {
     pub(crate) fn new(lease: &'a LeaseRecord, ttl: Ttl) -> Self {
         let (start, inner) = (lease.since(), lease.inner());
         let limit = inner.settings.timeout_within(ttl);
-        let acquisition =
-            Round::since(start, inner, Operation::Acquire, limit, |index, _| lease.acquire_on(index, ttl));
+        let acquisition = Round::since(start, inner, Operation::Acquire.name(), limit, |index, _| {
+            lease.acquire_on(index, ttl)
+        });
         Self { lease, ttl, limit, acquisition, confirmation: None, late: Vec::new() }
     }
 
@@ -149,7 +150,7 @@ impl<'a> AcquireRound<'a> {
             lease.note_counter(index, responses.outcome(index));
         }
         if !settled {
-            let round = Round::new(inner, Operation::Confirm, self.limit, |index, _| {
+            let round = Round::new(inner, Operation::Confirm.name(), self.limit, |index, _| {
                 lease.confirm_on(index, self.ttl, token)
             });
             self.confirmation = Some(Box::new(round));

@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crate::inner::{Peer, ReplyCount};
-use crate::node::{Claim, ConfirmVote, FencedVote, LockEntry, LockNode, NodeError, Vote};
+use crate::node::{NodeError, Reply, Request};
 use crate::protocol::admission::Check;
 use crate::types::report::Outcome;
 
-/// The future that a method of [`LockNode`](crate::node::LockNode) returns.
-type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + 'a>>;
+/// The future of a reply.
+type ReplyFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, NodeError>> + Send + 'a>>;
 
 /// A request to one node. It completes with the reply or the error of the node.
 pub(crate) struct Call<'a> {
@@ -23,57 +23,21 @@ pub(crate) struct Call<'a> {
     seen: u32,
     /// `None` if the reply counts in any case.
     check: Option<Check<'a>>,
-    request: Request<'a>,
-}
-
-/// There is one variant for each type of reply. Every reply of a node becomes an outcome here.
-pub(crate) enum Request<'a> {
-    /// `acquire`, `extend` or `keep_for`.
-    Plain(Reply<'a, Vote>),
-    /// `acquire_fenced`.
-    Fenced(Reply<'a, FencedVote>),
-    /// `confirm` or `refill_fenced`.
-    Confirm(Reply<'a, ConfirmVote>),
-    Release(Reply<'a, bool>),
-    Inspect(Reply<'a, Option<LockEntry>>),
-    Vouch(Reply<'a, ()>),
+    request: Request,
+    reply: ReplyFuture<'a>,
 }
 
 impl<'a> Call<'a> {
-    /// Sends `acquire`, `extend` or `keep_for`.
-    pub(crate) fn plain(peer: &'a Peer, request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, Vote>) -> Self {
-        Self::checked(peer, Request::Plain(request(&*peer.node)))
+    /// Prepares a request, which is sent at the first poll.
+    pub(crate) fn new(peer: &'a Peer, request: Request) -> Self {
+        Self::counted_by(&peer.replies, peer, request)
     }
 
-    /// Sends `acquire_fenced`.
-    pub(crate) fn fenced(
-        peer: &'a Peer,
-        request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, FencedVote>,
-    ) -> Self {
-        Self::checked(peer, Request::Fenced(request(&*peer.node)))
-    }
-
-    /// Sends `confirm` or `refill_fenced`.
-    pub(crate) fn confirm(
-        peer: &'a Peer,
-        request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, ConfirmVote>,
-    ) -> Self {
-        Self::checked(peer, Request::Confirm(request(&*peer.node)))
-    }
-
-    pub(crate) fn inspect(
-        peer: &'a Peer,
-        request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, Option<LockEntry>>,
-    ) -> Self {
-        Self::checked(peer, Request::Inspect(request(&*peer.node)))
-    }
-
-    pub(crate) fn release(peer: &'a Peer, claim: &'a Claim) -> Self {
-        Self::new(&peer.replies, None, Request::Release(peer.node.release(claim)))
-    }
-
-    pub(crate) fn vouch(peer: &'a Peer) -> Self {
-        Self::new(&peer.replies, None, Request::Vouch(peer.node.vouch()))
+    /// Same as [`new`](Self::new), with a separate count of replies.
+    pub(crate) fn counted_by(replies: &'a ReplyCount, peer: &'a Peer, request: Request) -> Self {
+        let check = request.is_vote().then(|| Check::new(peer));
+        let reply = peer.node.call(request.clone());
+        Self { replies, seen: replies.get(), check, request, reply }
     }
 
     /// Returns whether the request may have been sent.
@@ -90,14 +54,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn checked(peer: &'a Peer, request: Request<'a>) -> Self {
-        Self::new(&peer.replies, Some(Check::new(peer)), request)
-    }
-
-    pub(crate) fn new(replies: &'a ReplyCount, check: Option<Check<'a>>, request: Request<'a>) -> Self {
-        Self { replies, seen: replies.get(), check, request }
-    }
-
     /// Returns the number of replies to other requests of this client since the last call.
     pub(crate) fn other_replies(&mut self) -> u32 {
         let before = mem::replace(&mut self.seen, self.replies.get());
@@ -109,11 +65,11 @@ impl Future for Call<'_> {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let Self { replies, check, request, .. } = self.get_mut();
+        let Self { replies, check, request, reply, .. } = self.get_mut();
         if let Some(check) = check {
             ready!(check.poll_before(cx));
         }
-        let outcome = ready!(request.poll(cx));
+        let outcome = Reply::outcome(ready!(reply.as_mut().poll(cx)), request);
         if !matches!(outcome, Outcome::Failed(_)) {
             replies.add();
         }
@@ -124,35 +80,18 @@ impl Future for Call<'_> {
     }
 }
 
-impl Request<'_> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        match self {
-            Self::Plain(reply) => outcome(reply, cx, |vote| match vote {
-                Vote::Granted => Outcome::Granted,
-                Vote::Denied(denial) => Outcome::Denied(denial),
-            }),
-            Self::Fenced(reply) => outcome(reply, cx, |vote| match vote {
-                FencedVote::Granted(counter) => Outcome::GrantedFenced(counter),
-                FencedVote::Denied(denial) => Outcome::Denied(denial),
-            }),
-            Self::Confirm(reply) => outcome(reply, cx, |vote| match vote {
-                ConfirmVote::Granted => Outcome::Granted,
-                ConfirmVote::Denied(denial) => Outcome::Denied(denial),
-                ConfirmVote::Superseded(counter) => Outcome::Superseded(counter),
-            }),
-            Self::Release(reply) => {
-                outcome(reply, cx, |deleted| if deleted { Outcome::Released } else { Outcome::NotHeld })
-            }
-            Self::Inspect(reply) => outcome(reply, cx, |entry| entry.map_or(Outcome::Free, Outcome::Held)),
-            Self::Vouch(reply) => outcome(reply, cx, |()| Outcome::Granted),
-        }
-    }
-}
+#[cfg(test)]
+impl<'a> Call<'a> {
+    /// Creates the call of a release with this reply.
+    pub(crate) fn release_with(
+        replies: &'a ReplyCount,
+        reply: impl Future<Output = Result<Reply, NodeError>> + Send + 'a,
+    ) -> Self {
+        use crate::node::{Claim, Token};
+        use crate::types::resource::IntoResources;
 
-fn outcome<T>(
-    reply: &mut Reply<'_, T>,
-    cx: &mut Context<'_>,
-    of: impl FnOnce(T) -> Outcome,
-) -> Poll<Outcome> {
-    reply.as_mut().poll(cx).map(|result| result.map_or_else(Outcome::Failed, of))
+        let resources = "a".into_resources().expect("the name is valid");
+        let request = Request::Release(Claim::new(resources, Token::from_bytes("t")));
+        Self { replies, seen: replies.get(), check: None, request, reply: Box::pin(reply) }
+    }
 }

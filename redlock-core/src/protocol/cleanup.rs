@@ -24,7 +24,8 @@ use event_listener::Event;
 
 use crate::decide::pending_release::{Next, PendingRelease};
 use crate::inner::{Inner, ReplyCount};
-use crate::protocol::call::{Call, Request};
+use crate::node::Request;
+use crate::protocol::call::Call;
 use crate::protocol::ended_lease::ended;
 use crate::protocol::fan_out::Calls;
 use crate::runtime::{sleep_until, sleep_until_or};
@@ -286,7 +287,7 @@ impl CleanupTask {
         // These replies have a separate count, because the replies to a batch arrive together, and show nothing about
         // other requests.
         let own_replies = ReplyCount::default();
-        let call = |claim| Call::new(&own_replies, None, Request::Release(peer.node.release(claim)));
+        let call = |claim: &Claim| Call::counted_by(&own_replies, peer, Request::Release(claim.clone()));
         let calls = self.batch.iter().map(|entry| call(&entry.claim));
         let mut calls = Calls::new(&*inner.runtime, sent, limit, calls);
         while let Some((position, outcome)) = calls.next().await {

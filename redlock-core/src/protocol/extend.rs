@@ -20,10 +20,11 @@ use crate::decide::lease_status::Degraded;
 use crate::decide::tally::{Cause, Decision, RoundKind};
 use crate::drive::{Responder, drive};
 use crate::lease::record::LeaseRecord;
+use crate::node::Operation;
 use crate::protocol::extend_error::{ExtendError, NotExtended};
 use crate::protocol::fan_out::Calls;
 use crate::protocol::round::Round;
-use crate::telemetry::{self, Operation};
+use crate::telemetry;
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::report::Outcome;
@@ -59,7 +60,7 @@ pub(crate) async fn run(
     let Extension { ttl, limit, .. } = extension;
     let inner = lease.inner();
     let operation = if lease.is_fenced() { Operation::Confirm } else { Operation::Extend };
-    let mut round = Round::new(inner, operation, limit, |index, _| lease.extend_on(index, ttl));
+    let mut round = Round::new(inner, operation.name(), limit, |index, _| lease.extend_on(index, ttl));
     let mut ended = Ended { lease: &lease, changed: lease.listen() };
     let mut extended = false;
     loop {

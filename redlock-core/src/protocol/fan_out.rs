@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
     use crate::inner::ReplyCount;
-    use crate::protocol::call::Request;
+    use crate::node::Reply;
 
     /// A runtime in which time passes only by sleeping, and then at once.
     #[derive(Debug, Default)]
@@ -238,11 +238,7 @@ mod tests {
         let replies = ReplyCount::default();
         let mut calls = Calls::none(&runtime, 1);
         for millis in [50, 100] {
-            calls.start(
-                0,
-                Duration::from_millis(50),
-                Call::new(&replies, None, Request::Release(Box::pin(pending()))),
-            );
+            calls.start(0, Duration::from_millis(50), Call::release_with(&replies, pending()));
             assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::TimedOut)))));
             assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.completed_at());
         }
@@ -255,7 +251,7 @@ mod tests {
             (0..100).for_each(|_| replies.add());
             Poll::Pending
         });
-        let calls = [Call::new(&replies, None, Request::Release(Box::pin(reply)))];
+        let calls = [Call::release_with(&replies, reply)];
         let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(80), calls.into_iter());
         assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::TimedOut)))));
         assert_eq!(Instant::since_origin(Duration::from_millis(90)), calls.completed_at(), "one part more");
@@ -285,10 +281,10 @@ mod tests {
         let runtime = Paused::default();
         let reply = poll_fn(|_| match runtime.0.lock().unwrap().len() {
             0..=1 => Poll::Pending,
-            _ => Poll::Ready(Ok(true)),
+            _ => Poll::Ready(Ok(Reply::Deleted(true))),
         });
         let replies = ReplyCount::default();
-        let calls = [Call::new(&replies, None, Request::Release(Box::pin(reply)))];
+        let calls = [Call::release_with(&replies, reply)];
         let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(200), calls.into_iter());
         assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::Released)))));
     }

@@ -16,9 +16,10 @@ use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::lease::guard::Guard;
 use crate::lease::record::LeaseRecord;
+use crate::node::{Operation, Request};
 use crate::protocol::call::Call;
 use crate::protocol::round::Round;
-use crate::telemetry::{self, Operation};
+use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::ttl::Ttl;
 
@@ -54,8 +55,8 @@ pub(crate) fn check_support(inner: &Inner) -> Result<(), Error> {
 async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, mut responder: Responder<Result<(), Error>>) {
     let inner = lease.inner();
     let limit = inner.settings.node_timeout.min(ttl.as_duration());
-    let mut round = Round::new(inner, Operation::Keep, limit, |_, peer| {
-        Call::plain(peer, |node| node.keep_for(lease.claim(), ttl))
+    let mut round = Round::new(inner, Operation::Keep.name(), limit, |_, peer| {
+        Call::new(peer, Request::Keep(lease.claim().clone(), ttl))
     });
     loop {
         responder.send_once(|| result(&lease, &round));

@@ -13,10 +13,10 @@ use crate::decide::tally::{Cause, Decision, RoundKind};
 use crate::drive::{Detachable, Responder, drive};
 use crate::inner::Peer;
 use crate::lease::record::LeaseRecord;
-use crate::node::ConnectionId;
+use crate::node::{ConnectionId, Operation};
 use crate::protocol::ended_lease::EndedLease;
 use crate::protocol::responses::Responses;
-use crate::telemetry::{self, Operation};
+use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::ReleaseOutcome;
 
@@ -57,7 +57,7 @@ async fn run(
         ended.map(|ended| ended.map(|ended| (ended, releases.completed_at())))
     };
     while let Some(((index, outcome), seen)) = poll_fn(&mut next).await {
-        responses.record(index, outcome, Operation::Release, seen, inner);
+        responses.record(index, outcome, Operation::Release.name(), seen, inner);
         responder.send_once(|| {
             let result = result(lease, &responses, before)?;
             lease.leave_queue();

@@ -10,7 +10,7 @@ use crate::decide::holder::{self, Contention, HolderReply, contention};
 use crate::decide::tally::{Tally, VoteState};
 use crate::inner::Inner;
 use crate::node::{Denial, NodeError, NodeErrorKind, ServerId};
-use crate::telemetry::{self, Operation};
+use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
@@ -61,7 +61,7 @@ impl Responses {
         &mut self,
         index: usize,
         outcome: Outcome,
-        operation: Operation,
+        operation: &'static str,
         seen: Instant,
         inner: &Inner,
     ) {
@@ -281,7 +281,7 @@ impl Response {
     /// Records the reply of a node after `latency`, and the server that replied.
     pub(crate) fn record(
         outcome: Outcome,
-        operation: Operation,
+        operation: &'static str,
         latency: Duration,
         index: usize,
         inner: &Inner,

@@ -9,13 +9,12 @@ use crate::inner::{Inner, Peer};
 use crate::protocol::call::Call;
 use crate::protocol::fan_out::Calls;
 use crate::protocol::responses::Responses;
-use crate::telemetry::Operation;
 use crate::types::instant::Instant;
 use crate::types::ttl::Ttl;
 
 pub(crate) struct Round<'a> {
     inner: &'a Inner,
-    operation: Operation,
+    operation: &'static str,
     calls: Calls<'a>,
     pub(crate) responses: Responses,
 }
@@ -24,7 +23,7 @@ impl<'a> Round<'a> {
     /// Prepares the request to every node, and starts the clock. The requests are sent at the first poll of the round.
     pub(crate) fn new(
         inner: &'a Inner,
-        operation: Operation,
+        operation: &'static str,
         limit: Duration,
         request: impl Fn(usize, &'a Peer) -> Call<'a>,
     ) -> Self {
@@ -35,7 +34,7 @@ impl<'a> Round<'a> {
     pub(crate) fn since(
         start: Instant,
         inner: &'a Inner,
-        operation: Operation,
+        operation: &'static str,
         limit: Duration,
         request: impl Fn(usize, &'a Peer) -> Call<'a>,
     ) -> Self {

@@ -4,16 +4,17 @@
 //! client changes a quorum of the nodes. Changes on fewer nodes may be those of this process.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::decide::concurrency::Class;
 use crate::inner::Inner;
-use crate::node::{Availability, NodeError, Watch};
+use crate::node::{Availability, Request, Watch};
 use crate::runtime::BoxFuture;
 use crate::types::resource::Resource;
 use crate::wait::limiter::Permit;
+use crate::wait::watcher::{Beginning, watch};
 
 /// Waits for `pause`. Returns whether another client was seen on a quorum of nodes meanwhile.
 pub(crate) async fn is_used(
@@ -31,7 +32,12 @@ pub(crate) async fn is_used(
         .peers
         .iter()
         .filter(|peer| peer.node.capabilities().watch)
-        .map(|peer| resources.iter().map(|resource| View::Queried(peer.node.watch(resource))).collect())
+        .map(|peer| {
+            resources
+                .iter()
+                .map(|resource| View::Queried(watch(&*peer.node, Request::Watch(resource.clone()))))
+                .collect()
+        })
         .collect();
     poll_fn(|cx| {
         views.iter_mut().flatten().for_each(|view| view.poll(cx));
@@ -45,7 +51,7 @@ pub(crate) async fn is_used(
 /// The view of one resource on one node.
 enum View<'a> {
     /// The node has not replied.
-    Queried(Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>),
+    Queried(Beginning<'a>),
     /// The resource was free, and the node notifies of changes.
     Free(BoxFuture<()>),
     /// The resource was held, or has changed.

@@ -24,7 +24,7 @@ use crate::decide::query_interval::{LONGEST_INTERVAL, QueryInterval};
 use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
 use crate::decide::time_limit::TimeLimit;
 use crate::inner::{Inner, Peer};
-use crate::node::{Availability, LockNode, NodeError, Watch};
+use crate::node::{Availability, LockNode, NodeError, Reply, Request, Watch};
 use crate::runtime::{Alarm, BoxFuture};
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
@@ -87,7 +87,7 @@ struct NodeWatch<'a> {
     interval: QueryInterval,
 }
 
-type Beginning<'a> = Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>;
+pub(super) type Beginning<'a> = Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>;
 
 enum Phase<'a> {
     /// The next query is due at this time.
@@ -256,7 +256,9 @@ impl<'a> NodeWatch<'a> {
 
     /// Sends the query.
     fn begin(&self) -> Beginning<'a> {
-        if self.for_reader { self.node.watch_shared(self.resource) } else { self.node.watch(self.resource) }
+        let resource = self.resource.clone();
+        let request = if self.for_reader { Request::WatchShared(resource) } else { Request::Watch(resource) };
+        watch(self.node, request)
     }
 
     fn view(&self, now: Instant) -> NodeView {
@@ -334,6 +336,17 @@ impl<'a> NodeWatch<'a> {
             };
         }
     }
+}
+
+/// Begins to watch a resource on a node.
+pub(super) fn watch(node: &dyn LockNode, request: Request) -> Beginning<'_> {
+    let reply = node.call(request);
+    Box::pin(async {
+        match reply.await? {
+            Reply::Watching(watch) => Ok(watch),
+            other => Err(NodeError::unknown(format!("the backend replied {other:?} to a watch"))),
+        }
+    })
 }
 
 fn view(availability: Availability, now: Instant) -> NodeView {

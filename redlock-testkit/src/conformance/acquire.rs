@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_core::node::{Token, Ttl, Vote};
+use redlock_core::node::{Reply, Token, Ttl};
 
 use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, millis};
 
@@ -55,7 +55,7 @@ pub(crate) async fn a_denial_reports_the_true_holder_and_remaining_time(stage: &
     let sent = stage.runtime.now();
     stage.acquire(&claim("b", "alice"), millis(60_000)).await;
     for resources in [vec!["b"], vec!["a", "b", "c"]] {
-        let Vote::Denied(denial) = stage.acquire(&claim(resources, "bob"), hour()).await else {
+        let Reply::Denied(denial) = stage.acquire(&claim(resources, "bob"), hour()).await else {
             panic!("{BROKEN}acquire is denied where a resource holds another token");
         };
         let alice = Token::from_bytes("alice");

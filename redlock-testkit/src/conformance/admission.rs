@@ -3,7 +3,7 @@
 //! The identifier of an admission belongs to one connection, and to one uninterrupted admission. It changes when the
 //! server has lost locks, before a reply to a later request is returned.
 
-use redlock_core::node::{Admission, LockNode};
+use redlock_core::node::{Admission, LockNode, Request};
 
 use super::stage::{Stage, claim, holds_true, hour};
 
@@ -24,7 +24,7 @@ async fn admission(node: &dyn LockNode) -> Admission {
 async fn vouch(stage: &Stage) {
     stage.node.connected().await;
     holds_true(stage.node.longest_ttl().is_some(), BOUND);
-    holds_true(stage.node.vouch().await.is_ok(), VOUCHED);
+    holds_true(stage.node.call(Request::Vouch).await.is_ok(), VOUCHED);
     holds_true(matches!(stage.node.admission(), Admission::Admitted(_)), VOUCHED);
 }
 
@@ -44,9 +44,9 @@ pub(crate) async fn a_loss_ends_the_admission_before_the_next_reply(stage: &Stag
     stage.acquire(&alice, hour()).await;
     lose();
     // The reply may be an error: the loss may have ended the connection.
-    drop(stage.node.acquire(&claim("a", "bob"), hour()).await);
+    drop(stage.node.call(Request::Acquire(claim("a", "bob"), hour())).await);
     holds_true(stage.node.admission() != before, CHANGES);
-    holds_true(stage.node.vouch().await.is_ok(), VOUCHED);
+    holds_true(stage.node.call(Request::Vouch).await.is_ok(), VOUCHED);
     let after = stage.node.admission();
     holds_true(matches!(after, Admission::Admitted(_)), VOUCHED);
     holds_true(after != before, NEVER_AGAIN);
@@ -58,7 +58,7 @@ pub(crate) async fn two_clients_learn_of_a_loss(stage: &Stage) {
     let before = [admission(&*stage.node).await, admission(&*stage.other_node).await];
     lose();
     for (node, before) in [&stage.node, &stage.other_node].into_iter().zip(before) {
-        drop(node.acquire(&claim("a", "bob"), hour()).await);
+        drop(node.call(Request::Acquire(claim("a", "bob"), hour())).await);
         holds_true(node.admission() != before || matches!(before, Admission::Quarantined(_)), CHANGES);
     }
 }

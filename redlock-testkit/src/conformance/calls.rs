@@ -6,7 +6,8 @@ use std::future::Future;
 use std::ops::Range;
 use std::time::Duration;
 
-use redlock_core::node::Vote;
+use redlock_core::node::{Admission, NodeErrorKind, Reply, Request};
+use redlock_core::{FencingToken, IntoResource};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, millis, poll_once};
 
@@ -34,11 +35,11 @@ pub(crate) async fn a_dropped_acquire_is_atomic(stage: &Stage) {
     for polls in POLLS {
         let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
         let alice = claim(names.clone(), "alice");
-        begin(stage, polls, stage.node.acquire(&alice, hour())).await;
+        begin(stage, polls, stage.node.call(Request::Acquire(alice.clone(), hour()))).await;
         // Each free resource is acquired at once, so a late request finds all of them free or is denied.
         let mut free = Vec::new();
         for name in &names {
-            free.push(stage.acquire(&claim(name, "bob"), hour()).await == Vote::Granted);
+            free.push(stage.acquire(&claim(name, "bob"), hour()).await == Reply::Granted);
         }
         assert!(free.iter().all(|one| *one == free[0]), "{BROKEN}{WHOLE}\n  free are {free:?}");
     }
@@ -49,9 +50,9 @@ pub(crate) async fn a_dropped_release_is_atomic(stage: &Stage) {
         let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
         let alice = claim(names.clone(), "alice");
         granted(stage.acquire(&alice, hour()).await, USABLE);
-        begin(stage, polls, stage.node.release(&alice)).await;
+        begin(stage, polls, stage.node.call(Request::Release(alice.clone()))).await;
         // A denial means that the release was carried out on all resources.
-        if stage.extend(&alice, hour()).await != Vote::Granted {
+        if stage.extend(&alice, hour()).await != Reply::Granted {
             for name in &names {
                 holds_true(stage.is_free(name).await, WHOLE);
             }
@@ -65,7 +66,7 @@ pub(crate) async fn a_dropped_extend_is_atomic(stage: &Stage) {
         let names = [format!("{polls}-a"), format!("{polls}-b")];
         let alice = claim(names.clone(), "alice");
         stage.acquire(&alice, millis(300)).await;
-        begin(stage, polls, stage.node.extend(&alice, hour())).await;
+        begin(stage, polls, stage.node.call(Request::Extend(alice.clone(), hour()))).await;
         pairs.push(names);
     }
     // Resources that were not extended have expired by now, and late requests are denied.
@@ -79,13 +80,13 @@ pub(crate) async fn a_dropped_extend_is_atomic(stage: &Stage) {
 pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
     for round in 0..100 {
         let alice = claim(format!("{round}"), "alice");
-        begin(stage, round % 3, stage.node.acquire(&alice, hour())).await;
-        begin(stage, round % 2, stage.node.extend(&alice, hour())).await;
-        begin(stage, round % 3, stage.node.release(&alice)).await;
+        begin(stage, round % 3, stage.node.call(Request::Acquire(alice.clone(), hour()))).await;
+        begin(stage, round % 2, stage.node.call(Request::Extend(alice.clone(), hour()))).await;
+        begin(stage, round % 3, stage.node.call(Request::Release(alice.clone()))).await;
     }
     // A node may take a series of dropped calls for a hung server, and reconnect.
     let (bob, dropped) = (claim("bob's", "bob"), stage.runtime.now());
-    while let Err(error) = stage.node.acquire(&bob, hour()).await {
+    while let Err(error) = stage.node.call(Request::Acquire(bob.clone(), hour())).await {
         let passed = stage.runtime.now().saturating_duration_since(dropped);
         assert!(passed < RECOVERY, "{BROKEN}{USABLE}\n  the node still fails {passed:?} later: {error:?}");
         stage.pause(10).await;
@@ -118,8 +119,8 @@ pub(crate) async fn a_connection_keeps_the_order(stage: &Stage) {
             0 => claim(format!("{round}"), "alice"),
             _ => claim([format!("{round}-a"), format!("{round}-b")], "alice"),
         };
-        let mut acquire = stage.node.acquire(&alice, hour());
-        let mut release = stage.node.release(&alice);
+        let mut acquire = stage.node.call(Request::Acquire(alice.clone(), hour()));
+        let mut release = stage.node.call(Request::Release(alice.clone()));
         let (first, second) = (poll_once(&mut acquire).await, poll_once(&mut release).await);
         let acquired = match first {
             Some(reply) => reply,
@@ -144,7 +145,42 @@ pub(crate) async fn the_label_is_readable_and_stable(stage: &Stage) {
         holds_true(!before.trim().is_empty(), "a node has a human-readable label");
         holds_true(!before.contains(char::is_control), "a label fits into a line of a log");
         // The label must stay the same after the node has communicated with its server.
-        node.release(&claim("a", "alice")).await.expect("a healthy server replies");
+        node.call(Request::Release(claim("a", "alice"))).await.expect("a healthy server replies");
         holds_true(before == node.label(), "a label stays the same");
+    }
+}
+
+pub(crate) async fn an_unsupported_request_is_an_error(stage: &Stage) {
+    let (alice, one) = (claim("a", "alice"), FencingToken::new(1).expect("a valid number"));
+    let [a, gate] = ["a", "gate"].map(|name| name.into_resource().expect("cases use valid names"));
+    let requests = [
+        Request::AcquireFenced(alice.clone(), hour()),
+        Request::Confirm(alice.clone(), hour(), one),
+        Request::Refill(alice.clone(), hour(), one),
+        Request::AcquireShared(alice.clone(), gate, hour()),
+        Request::Keep(alice, hour()),
+        Request::Inspect(a.clone()),
+        Request::Watch(a.clone()),
+        Request::WatchShared(a),
+        Request::Vouch,
+    ];
+    for request in requests {
+        let reply = stage.node.call(request.clone()).await;
+        let can = stage.node.capabilities();
+        let is_supported = match request {
+            Request::AcquireFenced(..) | Request::Confirm(..) | Request::Refill(..) => can.fencing,
+            Request::AcquireShared(..) => can.shared,
+            Request::Keep(..) => can.keep,
+            Request::Inspect(_) => can.inspect,
+            Request::Watch(_) => can.watch,
+            Request::WatchShared(_) => can.watch && can.shared,
+            _ => stage.node.admission() != Admission::Unchecked,
+        };
+        let is_error = matches!(&reply, Err(error) if error.kind() == NodeErrorKind::Unsupported);
+        assert!(
+            is_supported || is_error,
+            "{BROKEN}a request that a node does not support is an error of the kind Unsupported\n  {request:?}: \
+             {reply:?}"
+        );
     }
 }

@@ -6,10 +6,10 @@
 //!
 //! For a backend without support, only the last case applies.
 
-use redlock_core::node::{ConfirmVote, FencedVote, NodeError, NodeErrorKind, Ttl};
+use redlock_core::node::{NodeErrorKind, Reply, Request, Ttl};
 use redlock_core::{FencingToken, IntoResources};
 
-use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all, reply};
 
 const COUNTED: &str = "acquire_fenced that is granted returns Granted, with the counter";
 const SETS: &str = "acquire_fenced sets every resource of the claim to its token, if each is absent";
@@ -43,38 +43,21 @@ fn token(number: u64) -> FencingToken {
     FencingToken::new(number).expect("cases use valid numbers")
 }
 
-#[track_caller]
-fn reply<T>(operation: &str, reply: Result<T, NodeError>) -> T {
-    reply.unwrap_or_else(|error| panic!("{operation} failed on a healthy server: {error:?}"))
+async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> Reply {
+    stage.reply(Request::AcquireFenced(claim(resources, owner), ttl)).await
 }
 
-async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> FencedVote {
-    reply("acquire_fenced", stage.node.acquire_fenced(&claim(resources, owner), ttl).await)
+async fn confirm(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Reply {
+    stage.reply(Request::Confirm(claim(resources, owner), ttl, token(fence))).await
 }
 
-async fn confirm(
-    stage: &Stage,
-    resources: impl IntoResources,
-    owner: &str,
-    ttl: Ttl,
-    fence: u64,
-) -> ConfirmVote {
-    reply("confirm", stage.node.confirm(&claim(resources, owner), ttl, token(fence)).await)
-}
-
-async fn refill(
-    stage: &Stage,
-    resources: impl IntoResources,
-    owner: &str,
-    ttl: Ttl,
-    fence: u64,
-) -> ConfirmVote {
-    reply("refill_fenced", stage.node.refill_fenced(&claim(resources, owner), ttl, token(fence)).await)
+async fn refill(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Reply {
+    stage.reply(Request::Refill(claim(resources, owner), ttl, token(fence))).await
 }
 
 /// Returns the counter of a fenced grant; otherwise 0, which no counter is.
-fn counted(vote: &FencedVote) -> u64 {
-    if let FencedVote::Granted(counter) = vote { counter.as_u64() } else { 0 }
+fn counted(vote: &Reply) -> u64 {
+    if let Reply::Counted(counter) = vote { counter.as_u64() } else { 0 }
 }
 
 /// Returns the counter after a fenced acquire that must be granted.
@@ -106,9 +89,9 @@ fn follows(counter: u64, before: u64, sentence: &str) {
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-fn superseded(vote: ConfirmVote, by: u64) {
+fn superseded(vote: Reply, by: u64) {
     assert!(
-        vote == ConfirmVote::Superseded(token(by)),
+        vote == Reply::Superseded(token(by)),
         "{BROKEN}{SUPERSEDED}\n  the counter is {by}, the result is {vote:?}"
     );
 }
@@ -365,9 +348,8 @@ pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
     let greater = take_and_leave(stage, "a").await;
     superseded(refill(stage, "a", "alice", hour(), greater - 1).await, greater);
     let low = token(greater - 1);
-    let both =
-        reply("refill_fenced", stage.node.refill_fenced(&claim(["a", "never"], "alice"), hour(), low).await);
-    superseded(both, greater);
+    let both = Request::Refill(claim(["a", "never"], "alice"), hour(), low);
+    superseded(stage.reply(both).await, greater);
     for resource in ["a", "never"] {
         holds_true(stage.is_free(resource).await, SUPERSEDED_CHANGES);
     }
@@ -381,8 +363,8 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error(stage: &Stage) {
         .in_time(async |resource, ttl| {
             let (node, far) = (&stage.node, FencingToken::MAX);
             let before = counted(&acquire(stage, resource, "alice", ttl).await);
-            let confirmed = node.confirm(&claim(resource, "alice"), hour(), far).await;
-            let refilled = node.refill_fenced(&claim([resource, "free"], "alice"), hour(), far).await;
+            let confirmed = node.call(Request::Confirm(claim(resource, "alice"), hour(), far)).await;
+            let refilled = node.call(Request::Refill(claim([resource, "free"], "alice"), hour(), far)).await;
             let after = counted(&acquire(stage, resource, "alice", ttl).await);
             ([confirmed, refilled], before, after)
         })
@@ -403,7 +385,7 @@ pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
         let contend = |contender: usize| async move {
             let node = if contender % 2 == 0 { &stage.node } else { &stage.other_node };
             let contending = claim(["a", "b"], format!("token-{contender}"));
-            (contender, reply("acquire_fenced", node.acquire_fenced(&contending, hour()).await))
+            (contender, reply(&**node, Request::AcquireFenced(contending, hour())).await)
         };
         let votes = join_all((0..16).map(contend)).await;
         let winners: Vec<_> = votes.iter().filter(|(_, vote)| counted(vote) > 0).collect();
@@ -424,9 +406,9 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
     let mut latest = take_and_leave(stage, "a").await;
     let foreign = claim("a", "bob");
     for _ in 0..3 {
-        let vote = reply("acquire_fenced", stage.other_node.acquire_fenced(&foreign, hour()).await);
+        let vote = reply(&*stage.other_node, Request::AcquireFenced(foreign.clone(), hour())).await;
         follows(counted(&vote), latest, "clients of one server count on the same counters");
-        reply("release", stage.other_node.release(&foreign).await);
+        reply(&*stage.other_node, Request::Release(foreign.clone())).await;
         latest = counted(&vote);
         let counter = take_and_leave(stage, "a").await;
         follows(counter, latest, "clients of one server count on the same counters");
@@ -439,16 +421,16 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &S
     let foreign = claim(no_lock, "alice");
     let (node, one) = (&stage.node, token(1));
     let errors = [
-        node.acquire_fenced(&foreign, hour()).await.err(),
-        node.refill_fenced(&foreign, hour(), one).await.err(),
+        node.call(Request::AcquireFenced(foreign.clone(), hour())).await.err(),
+        node.call(Request::Refill(foreign.clone(), hour(), one)).await.err(),
     ];
     for error in errors {
         let wrong = error.is_some_and(|error| error.kind() == NodeErrorKind::WrongType);
         holds_true(wrong, "a key of another type is an error of the kind WrongType to fenced operations");
     }
     // A non-lock value belongs to no client.
-    let confirmed = node.confirm(&foreign, hour(), one).await;
-    holds_true(!matches!(confirmed, Ok(ConfirmVote::Granted)), CONFIRM_DENIES);
+    let confirmed = node.call(Request::Confirm(foreign.clone(), hour(), one)).await;
+    holds_true(!matches!(confirmed, Ok(Reply::Granted)), CONFIRM_DENIES);
 }
 
 pub(crate) async fn capabilities_report_support_for_fencing(stage: &Stage) {
@@ -456,9 +438,9 @@ pub(crate) async fn capabilities_report_support_for_fencing(stage: &Stage) {
         let foreign = claim("a", "alice");
         let one = token(1);
         let errors = [
-            node.acquire_fenced(&foreign, hour()).await.err(),
-            node.confirm(&foreign, hour(), one).await.err(),
-            node.refill_fenced(&foreign, hour(), one).await.err(),
+            node.call(Request::AcquireFenced(foreign.clone(), hour())).await.err(),
+            node.call(Request::Confirm(foreign.clone(), hour(), one)).await.err(),
+            node.call(Request::Refill(foreign.clone(), hour(), one)).await.err(),
         ];
         for error in errors {
             let unsupported = error.is_some_and(|error| error.kind() == NodeErrorKind::Unsupported);

@@ -9,9 +9,10 @@
 use std::time::Duration;
 
 use redlock_core::IntoResource;
-use redlock_core::node::{LockEntry, NodeErrorKind, Token};
+use redlock_core::node::{LockEntry, NodeErrorKind, Request, Token};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis};
+use crate::reply::holder;
 
 const HOLDER: &str = "inspect returns the token under the resource";
 const FREE: &str = "inspect returns None where the resource is free";
@@ -19,8 +20,7 @@ const NOTHING: &str = "inspect changes nothing";
 
 async fn inspect(stage: &Stage, resource: impl IntoResource) -> Option<LockEntry> {
     let resource = resource.into_resource().expect("cases use valid names");
-    let reply = stage.node.inspect(&resource).await;
-    reply.unwrap_or_else(|error| panic!("inspect of {resource:?} failed on a healthy server: {error:?}"))
+    holder(stage.reply(Request::Inspect(resource)).await)
 }
 
 pub(crate) async fn inspect_returns_the_holder_and_the_remaining_time(stage: &Stage) {
@@ -69,7 +69,7 @@ pub(crate) async fn inspect_changes_nothing(stage: &Stage) {
 
 pub(crate) async fn inspect_of_a_non_lock_value_is_an_error(stage: &Stage) {
     let no_lock = stage.no_lock();
-    let reply = stage.node.inspect(no_lock).await;
+    let reply = stage.node.call(Request::Inspect(no_lock.clone())).await;
     let error = reply.expect_err("contract broken: inspect of a key of another type is an error");
     holds_true(error.kind() == NodeErrorKind::WrongType, "a key of another type is of the kind WrongType");
     assert!(
@@ -81,7 +81,7 @@ pub(crate) async fn inspect_of_a_non_lock_value_is_an_error(stage: &Stage) {
 pub(crate) async fn capabilities_report_support_for_inspect(stage: &Stage) {
     for node in [&stage.node, &stage.other_node] {
         let resource = "a".into_resource().expect("cases use valid names");
-        let unsupported = match node.inspect(&resource).await {
+        let unsupported = match node.call(Request::Inspect(resource)).await {
             Ok(_) => false,
             Err(error) => error.kind() == NodeErrorKind::Unsupported,
         };

@@ -4,21 +4,18 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_channel::oneshot;
-use redlock_core::node::Vote;
+use redlock_core::node::Request;
 
-use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all, reply};
 
 pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
     for round in 0..10 {
-        let contenders =
-            (0..16).map(|contender| {
-                let node = if contender % 2 == 0 { &stage.node } else { &stage.other_node };
-                let resources = [format!("{round}-a"), format!("{round}-b")];
-                let (node, claim) = (Arc::clone(node), claim(resources, format!("token-{contender}")));
-                async move {
-                    node.acquire(&claim, hour()).await.expect("a healthy server replies") == Vote::Granted
-                }
-            });
+        let contenders = (0..16).map(|contender| {
+            let node = if contender % 2 == 0 { &stage.node } else { &stage.other_node };
+            let resources = [format!("{round}-a"), format!("{round}-b")];
+            let (node, claim) = (Arc::clone(node), claim(resources, format!("token-{contender}")));
+            async move { reply(&*node, Request::Acquire(claim, hour())).await.is_grant() }
+        });
         // The calls run in one task, which interleaves them at every await, and in separate tasks, which may run in
         // parallel.
         let granted = match round % 2 {
@@ -62,11 +59,10 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
     let same = "clients of one server see the same locks";
     let (alice, bob) = (claim(["a", "b"], "alice"), claim("b", "bob"));
     granted(stage.acquire(&alice, hour()).await, same);
-    let acquire =
-        || async { stage.other_node.acquire(&bob, hour()).await.expect("a healthy server replies") };
+    let acquire = || reply(&*stage.other_node, Request::Acquire(bob.clone(), hour()));
     denied(acquire().await, same);
-    granted(stage.other_node.extend(&alice, hour()).await.expect("a healthy server replies"), same);
-    granted(stage.other_node.release(&alice).await.expect("a healthy server replies"), same);
+    granted(reply(&*stage.other_node, Request::Extend(alice.clone(), hour())).await, same);
+    granted(reply(&*stage.other_node, Request::Release(alice.clone())).await, same);
     granted(acquire().await, same);
     denied(stage.acquire(&alice, hour()).await, same);
 }
@@ -75,7 +71,7 @@ pub(crate) async fn two_clients_know_one_server(stage: &Stage) {
     // A backend learns the identity from its communication with the server.
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
-    stage.other_node.release(&alice).await.expect("a healthy server replies");
+    reply(&*stage.other_node, Request::Release(alice)).await;
     if let (Some(one), Some(other)) = (stage.node.server(), stage.other_node.server()) {
         holds_true(one == other, "clients of one server state the same identity");
     }

@@ -1,6 +1,6 @@
 //! Tests of names: resources and tokens are arbitrary bytes, without patterns, numbers or separators.
 
-use redlock_core::node::{Token, Vote};
+use redlock_core::node::{Reply, Token};
 
 use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
@@ -115,11 +115,11 @@ pub(crate) async fn tokens_are_binary_safe(stage: &Stage) {
         for other in NAMES.iter().filter(|other| *other != token) {
             let foreign = claim(&resource, other);
             match stage.acquire(&foreign, hour()).await {
-                Vote::Denied(denial) => holds_true(
+                Reply::Denied(denial) => holds_true(
                     denial.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
                     "a denial names the holder's token, or no token",
                 ),
-                Vote::Granted => panic!(
+                _ => panic!(
                     "{BROKEN}{TOKENS}\n  \"{}\" was taken for \"{}\"",
                     other.escape_ascii(),
                     token.escape_ascii()

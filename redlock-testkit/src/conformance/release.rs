@@ -3,7 +3,7 @@
 //! It deletes each resource that still holds the token. It returns `true` if at least one was deleted. It returns `false`
 //! if there was none, even if there is a non-lock value.
 
-use redlock_core::node::{NodeErrorKind, Ttl};
+use redlock_core::node::{NodeErrorKind, Request, Ttl};
 
 use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
@@ -76,7 +76,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_acquire_and_kept_by_release
         let resources: Vec<_> = resources.into_iter().cloned().collect();
         let alice = claim(resources.clone(), "alice");
         for ttl in [hour(), Ttl::MIN] {
-            let error = stage.node.acquire(&alice, ttl).await;
+            let error = stage.node.call(Request::Acquire(alice.clone(), ttl)).await;
             let error = error.expect_err("contract broken: a key of another type is an error, not a reply");
             holds_true(
                 error.kind() == NodeErrorKind::WrongType,

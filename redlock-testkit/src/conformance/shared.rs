@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
-use redlock_core::node::{Availability, NodeErrorKind, Token, Ttl, Vote, Watch};
+use redlock_core::node::{Availability, NodeErrorKind, Reply, Request, Token, Ttl, Watch};
 use redlock_core::{IntoResource, IntoResources, Resource};
 
 use super::stage::{BROKEN, Stage, claim, denied, first, granted, holds_true, hour};
+use crate::reply::{holder, watching};
 
 const SHARES: &str = "acquire_shared is granted if each resource is absent or has readers";
 const EXCLUDES: &str = "readers and locks exclude each other";
@@ -22,10 +23,8 @@ fn gate() -> Resource {
     Resource::new("gate").expect("cases use valid names")
 }
 
-async fn share(stage: &Stage, resources: impl IntoResources, token: &str, ttl: Ttl) -> Vote {
-    let claim = claim(resources, token);
-    let reply = stage.node.acquire_shared(&claim, &gate(), ttl).await;
-    reply.unwrap_or_else(|error| panic!("acquire_shared failed on a healthy server: {error:?}"))
+async fn share(stage: &Stage, resources: impl IntoResources, token: &str, ttl: Ttl) -> Reply {
+    stage.reply(Request::AcquireShared(claim(resources, token), gate(), ttl)).await
 }
 
 /// Returns true if a lock on the resource is denied.
@@ -51,8 +50,7 @@ pub(crate) async fn readers_and_locks_exclude_each_other(stage: &Stage) {
     denied(stage.extend(&claim("read", "bob"), hour()).await, EXCLUDES);
     denied(stage.release(&claim("read", "bob")).await, EXCLUDES);
     if stage.node.capabilities().fencing {
-        let fenced = stage.node.acquire_fenced(&claim("read", "bob"), hour()).await;
-        denied(fenced.expect("contract broken: a denial is not an error"), EXCLUDES);
+        denied(stage.reply(Request::AcquireFenced(claim("read", "bob"), hour())).await, EXCLUDES);
     }
     holds_true(stage.holds("read", "alice").await && stage.is_free("free").await, EXCLUDES);
     stage.acquire(&claim("locked", "alice"), hour()).await;
@@ -153,7 +151,7 @@ pub(crate) async fn the_token_of_a_reader_is_no_lock(stage: &Stage) {
 pub(crate) async fn inspect_returns_the_readers(stage: &Stage) {
     share(stage, "a", "alice", hour()).await;
     let resource = "a".into_resource().expect("cases use valid names");
-    let entry = stage.node.inspect(&resource).await.expect("contract broken: readers are another holder");
+    let entry = holder(stage.reply(Request::Inspect(resource)).await);
     let entry = entry.expect("contract broken: readers are another holder");
     let sentence = "an inspection names Token::of_readers, and the time of the last reader";
     holds_true(entry.token == Token::of_readers() && entry.remaining.is_some(), sentence);
@@ -161,8 +159,7 @@ pub(crate) async fn inspect_returns_the_readers(stage: &Stage) {
 
 async fn watch(stage: &Stage, resource: &str) -> Watch {
     let resource = resource.into_resource().expect("cases use valid names");
-    let reply = stage.node.watch_shared(&resource).await;
-    reply.unwrap_or_else(|error| panic!("watch_shared failed on a healthy server: {error:?}"))
+    watching(stage.reply(Request::WatchShared(resource)).await)
 }
 
 pub(crate) async fn a_shared_watch_reports_readers_as_free(stage: &Stage) {
@@ -192,7 +189,7 @@ pub(crate) async fn a_release_of_a_lock_completes_a_shared_watch(stage: &Stage) 
 
 pub(crate) async fn a_non_lock_value_is_an_error_for_readers(stage: &Stage) {
     let no_lock = stage.no_lock();
-    let reply = stage.node.acquire_shared(&claim(no_lock, "alice"), &gate(), hour()).await;
+    let reply = stage.node.call(Request::AcquireShared(claim(no_lock, "alice"), gate(), hour())).await;
     let error = reply.expect_err("contract broken: a key of another type is an error");
     holds_true(error.kind() == NodeErrorKind::WrongType, "a key of another type is of the kind WrongType");
     denied(stage.release(&claim(no_lock, "alice")).await, "release leaves a key of another type as it is");
@@ -200,7 +197,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_readers(stage: &Stage) {
 
 pub(crate) async fn capabilities_report_support_for_readers(stage: &Stage) {
     for node in [&stage.node, &stage.other_node] {
-        let reply = node.acquire_shared(&claim("a", "alice"), &gate(), hour()).await;
+        let reply = node.call(Request::AcquireShared(claim("a", "alice"), gate(), hour())).await;
         let unsupported = reply.is_err_and(|error| error.kind() == NodeErrorKind::Unsupported);
         holds_true(
             node.capabilities().shared != unsupported,

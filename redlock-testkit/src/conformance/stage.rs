@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Claim, ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_core::node::{Claim, LockNode, Reply, Request, Token, Ttl};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{IntoResources, Resource};
 
@@ -42,12 +42,25 @@ pub(super) const TOO_SLOW: &str = "this machine or this backend is too slow for 
 const LATE: Duration = Duration::from_secs(1);
 
 impl Stage {
-    pub(super) async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        expect_reply("acquire", claim, self.node.acquire(claim, ttl).await)
+    pub(super) async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Reply {
+        self.reply(Request::Acquire(claim.clone(), ttl)).await
     }
 
-    pub(super) async fn extend(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        expect_reply("extend", claim, self.node.extend(claim, ttl).await)
+    pub(super) async fn extend(&self, claim: &Claim, ttl: Ttl) -> Reply {
+        self.reply(Request::Extend(claim.clone(), ttl)).await
+    }
+
+    pub(super) async fn release(&self, claim: &Claim) -> Reply {
+        self.reply(Request::Release(claim.clone())).await
+    }
+
+    pub(super) async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Reply {
+        self.reply(Request::Keep(claim.clone(), ttl)).await
+    }
+
+    /// Returns the reply of the node, which must not fail.
+    pub(super) async fn reply(&self, request: Request) -> Reply {
+        reply(&*self.node, request).await
     }
 
     /// Returns the key that holds a non-lock value, for cases that need one.
@@ -55,23 +68,15 @@ impl Stage {
         self.no_lock.as_ref().expect("a case that needs it is skipped without it")
     }
 
-    pub(super) async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        expect_reply("keep_for", claim, self.node.keep_for(claim, ttl).await)
-    }
-
-    pub(super) async fn release(&self, claim: &Claim) -> bool {
-        expect_reply("release", claim, self.node.release(claim).await)
-    }
-
     /// Returns true if a resource holds a token. It uses the shortest extension, which changes nothing relevant.
     pub(super) async fn holds(&self, resource: impl IntoResources, token: impl AsRef<[u8]>) -> bool {
-        self.extend(&claim(resource, token), Ttl::MIN).await == Vote::Granted
+        self.extend(&claim(resource, token), Ttl::MIN).await == Reply::Granted
     }
 
     /// Returns true if a resource is free, and leaves it unchanged.
     pub(super) async fn is_free(&self, resource: impl IntoResources) -> bool {
         let stranger = claim(resource, "another client");
-        let free = self.acquire(&stranger, hour()).await == Vote::Granted;
+        let free = self.acquire(&stranger, hour()).await == Reply::Granted;
         if free {
             granted(
                 self.release(&stranger).await,
@@ -159,64 +164,20 @@ pub(super) fn hour() -> Ttl {
     millis(3_600_000)
 }
 
-/// A reply to a request about a claim.
-pub(super) trait ClaimReply {
-    fn is_granted(&self) -> bool;
-
-    fn is_denied(&self) -> bool;
-}
-
-impl ClaimReply for Vote {
-    fn is_granted(&self) -> bool {
-        matches!(self, Self::Granted)
-    }
-
-    fn is_denied(&self) -> bool {
-        matches!(self, Self::Denied(_))
-    }
-}
-
-impl ClaimReply for FencedVote {
-    fn is_granted(&self) -> bool {
-        matches!(self, Self::Granted(_))
-    }
-
-    fn is_denied(&self) -> bool {
-        matches!(self, Self::Denied(_))
-    }
-}
-
-impl ClaimReply for ConfirmVote {
-    fn is_granted(&self) -> bool {
-        matches!(self, Self::Granted)
-    }
-
-    fn is_denied(&self) -> bool {
-        matches!(self, Self::Denied(_))
-    }
-}
-
-/// A release counts as granted if it deleted a resource.
-impl ClaimReply for bool {
-    fn is_granted(&self) -> bool {
-        *self
-    }
-
-    fn is_denied(&self) -> bool {
-        !*self
-    }
-}
-
+/// Asserts that a request was carried out; a release deletes a resource then.
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn granted(reply: impl ClaimReply, sentence: &str) {
-    assert!(reply.is_granted(), "{BROKEN}{sentence}\n  it was not granted");
+pub(super) fn granted(reply: Reply, sentence: &str) {
+    let is_granted = reply.is_grant() || matches!(reply, Reply::Deleted(true));
+    assert!(is_granted, "{BROKEN}{sentence}\n  it was not granted: {reply:?}");
 }
 
+/// Asserts that a request was denied; a release deletes nothing then.
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn denied(reply: impl ClaimReply, sentence: &str) {
-    assert!(reply.is_denied(), "{BROKEN}{sentence}\n  it was not denied");
+pub(super) fn denied(reply: Reply, sentence: &str) {
+    let is_denied = matches!(reply, Reply::Denied(_) | Reply::Deleted(false));
+    assert!(is_denied, "{BROKEN}{sentence}\n  it was not denied: {reply:?}");
 }
 
 /// Asserts a sentence.
@@ -225,9 +186,12 @@ pub(super) fn holds_true(fact: bool, sentence: &str) {
     assert!(fact, "{BROKEN}{sentence}");
 }
 
-#[track_caller]
-fn expect_reply<T>(operation: &str, claim: &Claim, reply: Result<T, NodeError>) -> T {
-    reply.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
+/// Returns the reply of a node, which must not fail.
+pub(super) async fn reply(node: &dyn LockNode, request: Request) -> Reply {
+    match node.call(request.clone()).await {
+        Ok(reply) => reply,
+        Err(error) => panic!("{request:?} failed on a healthy server: {error:?}"),
+    }
 }
 
 /// Polls a call once, as sending does. Returns the reply, if it is already available.

@@ -12,9 +12,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use redlock_core::IntoResource;
-use redlock_core::node::{Availability, NodeErrorKind, Watch};
+use redlock_core::node::{Availability, NodeErrorKind, Request, Watch};
 
-use super::stage::{BROKEN, Stage, claim, first, granted, holds_true, hour, join_all, millis};
+use super::stage::{BROKEN, Stage, claim, first, granted, holds_true, hour, join_all, millis, reply};
+use crate::reply::watching;
 
 const FREE: &str = "watch reports that a resource is free";
 const TAKEN: &str = "watch reports that a resource is taken";
@@ -26,8 +27,7 @@ const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
 async fn watch(stage: &Stage, resource: impl IntoResource) -> Watch {
     let resource = resource.into_resource().expect("cases use valid names");
-    let reply = stage.node.watch(&resource).await;
-    reply.unwrap_or_else(|error| panic!("watch of {resource:?} failed on a healthy server: {error:?}"))
+    watching(stage.reply(Request::Watch(resource)).await)
 }
 
 async fn completes(stage: &Stage, watch: Watch, who: &str) {
@@ -98,8 +98,8 @@ pub(crate) async fn a_release_by_another_client_completes_a_watch(stage: &Stage)
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let watch = watch(stage, "a").await;
-    let released = stage.other_node.release(&alice).await;
-    holds_true(matches!(released, Ok(true)), "clients of one server see the same locks");
+    let released = reply(&*stage.other_node, Request::Release(alice)).await;
+    granted(released, "clients of one server see the same locks");
     completes(stage, watch, "another client has released it").await;
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
         let watches = async {
             watching = Some(watch(stage, name.as_str()).await);
         };
-        let releases = async { drop(stage.other_node.release(&alice).await) };
+        let releases = async { drop(stage.other_node.call(Request::Release(alice)).await) };
         let (watches, releases) = (Box::pin(watches), Box::pin(releases));
         // The two calls are first by turns.
         let calls: [Pin<Box<dyn Future<Output = ()> + '_>>; 2] =
@@ -141,7 +141,7 @@ pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) 
 pub(crate) async fn capabilities_report_support_for_watch(stage: &Stage) {
     for node in [&stage.node, &stage.other_node] {
         let resource = "a".into_resource().expect("cases use valid names");
-        let unsupported = match node.watch(&resource).await {
+        let unsupported = match node.call(Request::Watch(resource)).await {
             Ok(_) => false,
             Err(error) => error.kind() == NodeErrorKind::Unsupported,
         };

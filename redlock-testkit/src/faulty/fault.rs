@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use redlock_core::FencingToken;
-use redlock_core::node::NodeError;
-
-use crate::request::Operation;
+use redlock_core::node::{NodeError, Operation};
 
 /// A fault of requests to a [`Faulty`](crate::Faulty) node.
 ///
@@ -105,7 +103,7 @@ impl Fault {
     /// ```
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_core::Redlock;
-    /// # use redlock_core::node::NodeError;
+    /// # use redlock_core::node::{NodeError, Operation};
     /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
     /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
     /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;

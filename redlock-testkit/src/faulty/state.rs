@@ -6,13 +6,12 @@
 use std::collections::{HashMap, VecDeque};
 
 use futures_channel::oneshot;
-use redlock_core::node::{ConnectionId, NodeError};
+use redlock_core::node::{ConnectionId, NodeError, Operation, Reply, Request};
 
 use super::fault::{Effect, Script};
-use crate::request::{NodeReply, Operation, Request};
 
 /// The result of a request.
-pub(super) type Outcome = Result<NodeReply, NodeError>;
+pub(super) type Outcome = Result<Reply, NodeError>;
 
 /// A held request or reply.
 pub(super) enum Held {

@@ -7,9 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::node::{
-    Availability, Claim, ConfirmVote, Denial, FencedVote, LockEntry, NodeError, Token, Ttl, Vote,
-};
+use redlock_core::node::{Availability, Claim, Denial, LockEntry, NodeError, Reply, Token, Ttl};
 use redlock_core::runtime::Instant;
 use redlock_core::{FencingToken, Resource};
 
@@ -48,12 +46,12 @@ enum Value {
 }
 
 impl Store {
-    pub(crate) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+    pub(crate) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Reply, NodeError> {
         if let Some(denial) = self.denial(claim, now)? {
-            return Ok(Vote::Denied(denial));
+            return Ok(Reply::Denied(denial));
         }
         self.fill(claim, ttl, now);
-        Ok(Vote::Granted)
+        Ok(Reply::Granted)
     }
 
     pub(crate) fn acquire_fenced(
@@ -61,22 +59,22 @@ impl Store {
         claim: &Claim,
         ttl: Ttl,
         now: Instant,
-    ) -> Result<FencedVote, NodeError> {
+    ) -> Result<Reply, NodeError> {
         if let Some(denial) = self.denial(claim, now)? {
-            return Ok(FencedVote::Denied(denial));
+            return Ok(Reply::Denied(denial));
         }
         let resources = claim.resources();
         let held = resources.iter().all(|resource| self.living(resource, now).is_some());
         if let (Some(counter), true) = self.counters.greatest(resources, now) {
             if held {
                 self.counters.check(resources, counter, now)?;
-                return Ok(FencedVote::Granted(counter));
+                return Ok(Reply::Counted(counter));
             }
         }
         let next = self.counters.next(resources, now)?;
         self.fill(claim, ttl, now);
         self.counters.set(resources, next, ttl, now);
-        Ok(FencedVote::Granted(next))
+        Ok(Reply::Counted(next))
     }
 
     pub(crate) fn acquire_shared(
@@ -85,20 +83,20 @@ impl Store {
         gate: &Resource,
         ttl: Ttl,
         now: Instant,
-    ) -> Result<Vote, NodeError> {
+    ) -> Result<Reply, NodeError> {
         if self.reads(claim, now) {
-            return Ok(Vote::Granted);
+            return Ok(Reply::Granted);
         }
         for resource in claim.resources().iter().chain([gate]) {
             let Some(entry) = self.living(resource, now) else { continue };
             match &entry.value {
-                Value::Lock(token) => return Ok(Vote::Denied(entry.denial(token, now))),
+                Value::Lock(token) => return Ok(Reply::Denied(entry.denial(token, now))),
                 Value::Other if resource != gate => return Err(NodeError::wrong_type(resource)),
                 Value::Readers(_) | Value::Other => {}
             }
         }
         self.share(claim, now + ttl.as_duration(), now);
-        Ok(Vote::Granted)
+        Ok(Reply::Granted)
     }
 
     /// Returns whether the token reads every resource.
@@ -134,28 +132,28 @@ impl Store {
             .insert(resource.clone(), Entry { value: Value::Readers(readers), expires: Some(expires) });
     }
 
-    pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+    pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Reply, NodeError> {
         if self.reads(claim, now) {
             self.share(claim, now + ttl.as_duration(), now);
-            return Ok(Vote::Granted);
+            return Ok(Reply::Granted);
         }
         if let Some(denial) = self.missing(claim, now)? {
-            return Ok(Vote::Denied(denial));
+            return Ok(Reply::Denied(denial));
         }
         self.lengthen(claim, ttl, now);
-        Ok(Vote::Granted)
+        Ok(Reply::Granted)
     }
 
-    pub(crate) fn keep_for(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+    pub(crate) fn keep_for(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Reply, NodeError> {
         if let Some(denial) = self.missing(claim, now)? {
-            return Ok(Vote::Denied(denial));
+            return Ok(Reply::Denied(denial));
         }
         for resource in claim.resources() {
             let entry = self.entries.get_mut(resource).expect("every resource was found before");
             entry.expires = Some(now + ttl.as_duration());
         }
         claim.resources().iter().for_each(|resource| self.changed(resource));
-        Ok(Vote::Granted)
+        Ok(Reply::Granted)
     }
 
     pub(crate) fn confirm(
@@ -164,17 +162,17 @@ impl Store {
         ttl: Ttl,
         fence: FencingToken,
         now: Instant,
-    ) -> Result<ConfirmVote, NodeError> {
+    ) -> Result<Reply, NodeError> {
         if let Some(denial) = self.missing(claim, now)? {
-            return Ok(ConfirmVote::Denied(denial));
+            return Ok(Reply::Denied(denial));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
-            return Ok(ConfirmVote::Superseded(newer));
+            return Ok(Reply::Superseded(newer));
         }
         self.lengthen(claim, ttl, now);
         self.counters.set(claim.resources(), fence, ttl, now);
-        Ok(ConfirmVote::Granted)
+        Ok(Reply::Granted)
     }
 
     pub(crate) fn refill_fenced(
@@ -183,17 +181,17 @@ impl Store {
         ttl: Ttl,
         fence: FencingToken,
         now: Instant,
-    ) -> Result<ConfirmVote, NodeError> {
+    ) -> Result<Reply, NodeError> {
         if let Some(denial) = self.denial(claim, now)? {
-            return Ok(ConfirmVote::Denied(denial));
+            return Ok(Reply::Denied(denial));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
-            return Ok(ConfirmVote::Superseded(newer));
+            return Ok(Reply::Superseded(newer));
         }
         self.fill(claim, ttl, now);
         self.counters.set(claim.resources(), fence, ttl, now);
-        Ok(ConfirmVote::Granted)
+        Ok(Reply::Granted)
     }
 
     /// Returns the reason why a claim is denied: another token holds a part of it.

@@ -16,12 +16,13 @@ async fn three_requests_in_a_row_without_a_reply_end_the_connection() {
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(None, node.connection());
-    let reason = unavailable(at_once(node.acquire(&claim("a"), ttl())).await.expect("the call waits"));
+    let reason =
+        unavailable(at_once(node.call(Request::Acquire(claim("a"), ttl()))).await.expect("the call waits"));
     assert!(reason.contains("stopped responding"), "{reason}");
 
     fake.is(|behavior| behavior.replies = true);
     fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await; // so the first one is closed
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
     assert_eq!(Some(ConnectionId(2)), node.connection());
 }
 
@@ -34,7 +35,7 @@ async fn a_reply_resets_the_count() {
         drop_request(&node).await;
         drop_request(&node).await;
         fake.is(|behavior| behavior.replies = true);
-        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
     }
     assert_eq!(Some(ConnectionId(1)), node.connection());
 }
@@ -45,7 +46,7 @@ async fn requests_dropped_at_once_do_not_count() {
     lock(&node).await.unwrap();
     fake.is(|behavior| behavior.replies = false);
     for _ in 0..100 {
-        assert!(at_once(node.acquire(&claim("a"), ttl())).await.is_none());
+        assert!(at_once(node.call(Request::Acquire(claim("a"), ttl()))).await.is_none());
     }
     assert_eq!(Some(ConnectionId(1)), node.connection());
 }
@@ -59,7 +60,8 @@ async fn requests_dropped_after_a_short_time_do_not_count() {
     let moment = Duration::from_millis(20);
     for wave in 0..10 {
         assert_eq!(Some(ConnectionId(1)), node.connection(), "after {wave}");
-        let mut together: Vec<_> = claims.iter().map(|claim| node.acquire(claim, ttl())).collect();
+        let mut together: Vec<_> =
+            claims.iter().map(|claim| node.call(Request::Acquire(claim.clone(), ttl()))).collect();
         for request in &mut together {
             assert!(at_once(request).await.is_none());
         }
@@ -91,7 +93,8 @@ async fn a_connection_is_kept_if_the_server_replies_to_a_ping() {
     fake.is(|behavior| behavior.replies = false);
     // All are dropped at the same time, as in a process that resumes after a pause.
     let claims = ["a", "b", "c"].map(claim);
-    let mut requests: Vec<_> = claims.iter().map(|claim| node.acquire(claim, ttl())).collect();
+    let mut requests: Vec<_> =
+        claims.iter().map(|claim| node.call(Request::Acquire(claim.clone(), ttl()))).collect();
     for request in &mut requests {
         assert!(at_once(request).await.is_none());
     }
@@ -175,7 +178,7 @@ async fn no_request_is_sent_over_an_ended_connection() {
     fake.is(|behavior| behavior.replies = false);
     // A pending request keeps the connection in memory.
     let claim = claim("a");
-    let mut request = pin!(node.acquire(&claim, ttl()));
+    let mut request = pin!(node.call(Request::Acquire(claim.clone(), ttl())));
     assert!(at_once(request.as_mut()).await.is_none());
     for _ in 0..3 {
         drop_request(&node).await;
@@ -205,7 +208,7 @@ async fn an_unresponsive_server_is_sent_a_bounded_number_of_requests() {
         assert!(timeout(Duration::from_millis(20), lock(&node)).await.is_err());
     }
     let claim = claim("a");
-    let mut requests: Vec<_> = (0..2000).map(|_| node.acquire(&claim, ttl())).collect();
+    let mut requests: Vec<_> = (0..2000).map(|_| node.call(Request::Acquire(claim.clone(), ttl()))).collect();
     let mut denied = Vec::new();
     for request in &mut requests {
         denied.extend(at_once(request).await);
@@ -217,7 +220,7 @@ async fn an_unresponsive_server_is_sent_a_bounded_number_of_requests() {
 
     fake.is(|behavior| behavior.replies = true);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,7 +232,7 @@ async fn a_probe_that_fails_at_once_ends_the_connection_without_a_loop() {
     assert_ne!(Some(ConnectionId(1)), node.connection());
     fake.is(|behavior| behavior.fails = false);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +254,7 @@ async fn a_probe_of_an_idle_connection_does_not_bound_requests() {
     fake.is(|behavior| behavior.replies = false);
     tokio::time::sleep(Duration::from_millis(5100)).await;
     let claim = claim("a");
-    let mut requests: Vec<_> = (0..3000).map(|_| node.acquire(&claim, ttl())).collect();
+    let mut requests: Vec<_> = (0..3000).map(|_| node.call(Request::Acquire(claim.clone(), ttl()))).collect();
     for request in &mut requests {
         assert!(at_once(request).await.is_none());
     }

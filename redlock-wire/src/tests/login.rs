@@ -23,7 +23,7 @@ fn node_with(passwords: &'static [&'static str]) -> (Fake, Node<Fake>) {
 #[tokio::test(start_paused = true)]
 async fn the_callback_runs_for_each_connection() {
     let (fake, node) = node_with(&["first", "second"]);
-    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
     fake.cut();
     fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
     assert_eq!(["first", "second"].map(|password| Credentials::new("locks", password)), *fake.logins());
@@ -35,7 +35,7 @@ async fn without_credentials_no_connection_is_attempted_for_some_seconds() {
     let start = Now::now();
     assert_eq!("credentials unavailable: the secret store", unavailable(lock(&node).await));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let reason = at_once(node.release(&claim("a"))).await.expect("the call waits");
+    let reason = at_once(node.call(Request::Release(claim("a")))).await.expect("the call waits");
     assert!(unavailable(reason).contains("credentials"));
     assert_eq!((0, true), (fake.connects(), start.elapsed() < Duration::from_secs(3)));
 }

@@ -26,7 +26,8 @@ async fn time_of_attempt(node: &Node<Fake>, fake: &Fake) -> Duration {
     fake.is(|behavior| behavior.accepts = Ok(false));
     let start = Now::now();
     // The clock of the supervisor may be slightly ahead of the paused one.
-    let reason = timeout(60 * SECOND, node.acquire(&claim("a"), ttl())).await.expect("the call hangs");
+    let reason =
+        timeout(60 * SECOND, node.call(Request::Acquire(claim("a"), ttl()))).await.expect("the call hangs");
     assert!(unavailable(reason).contains("connection attempt timed out"));
     start.elapsed()
 }

@@ -1,7 +1,7 @@
 //! Tests of change notifications, and of watches at the end of a connection.
 
 use redlock_core::Resource;
-use redlock_core::node::{Availability, Watch};
+use redlock_core::node::{Availability, Request, Watch};
 
 use super::*;
 
@@ -10,7 +10,11 @@ fn name(name: &str) -> Resource {
 }
 
 async fn watch(node: &Node<Fake>, resource: &str) -> Watch {
-    timeout(PATIENCE, node.watch(&name(resource))).await.expect("the call hangs").unwrap()
+    let reply = timeout(PATIENCE, node.call(Request::Watch(name(resource)))).await.expect("the call hangs");
+    match reply.unwrap() {
+        node::Reply::Watching(watch) => watch,
+        other => panic!("no reply to a watch: {other:?}"),
+    }
 }
 
 async fn is_notified(watch: Watch) -> bool {
@@ -52,7 +56,7 @@ async fn a_push_before_the_reply_is_not_missed() {
     let (fake, node) = node();
     lock(&node).await.unwrap();
     fake.is(|behavior| behavior.replies = false);
-    assert!(timeout(NODE_TIMEOUT, node.watch(&name("a"))).await.is_err());
+    assert!(timeout(NODE_TIMEOUT, node.call(Request::Watch(name("a")))).await.is_err());
     assert_eq!(0, fake.hub().len(), "the dropped watch is removed");
 
     fake.is(|behavior| (behavior.replies, behavior.pushed) = (true, b"a"));
@@ -112,7 +116,7 @@ async fn dropped_watches_leave_nothing() {
         assert_eq!(0, fake.hub().len());
     }
     fake.is(|behavior| behavior.pttl = Reply::Error("NOPERM no".into()));
-    assert_eq!(NodeErrorKind::Rejected, node.watch(&name("a")).await.unwrap_err().kind());
+    assert_eq!(NodeErrorKind::Rejected, node.call(Request::Watch(name("a"))).await.unwrap_err().kind());
     assert_eq!(0, fake.hub().len());
     assert!(node.connection().is_some(), "an error reply is a reply");
 }
@@ -123,10 +127,13 @@ async fn a_server_without_tracking_can_still_lock() {
         let (fake, node) = node();
         assert!(node.capabilities().watch, "the node assumes that watches are supported");
         fake.is(|behavior| behavior.client = client);
-        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
         fake.calls();
         assert!(!node.capabilities().watch);
-        assert_eq!(NodeErrorKind::Unsupported, node.watch(&name("a")).await.unwrap_err().kind());
+        assert_eq!(
+            NodeErrorKind::Unsupported,
+            node.call(Request::Watch(name("a"))).await.unwrap_err().kind()
+        );
         assert!(fake.calls().is_empty());
 
         // Each connection is checked again.

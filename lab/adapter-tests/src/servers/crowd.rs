@@ -3,6 +3,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use redlock_core::node::Request;
+
 use super::*;
 
 fn nodes<A: Adapter>(servers: &[RedisServer]) -> Vec<Arc<Node<A::Connector>>> {
@@ -95,10 +97,10 @@ pub(crate) async fn a_stalled_thread_does_not_end_the_connection<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio()).unwrap();
     let resource = redlock_core::Resource::new("a").unwrap();
-    node.inspect(&resource).await.unwrap();
+    node.call(Request::Inspect(resource.clone())).await.unwrap();
     let before = node.connection();
-    once(&mut node.inspect(&resource)).await;
-    let mut several: Vec<_> = (0..4).map(|_| node.inspect(&resource)).collect();
+    once(&mut node.call(Request::Inspect(resource.clone()))).await;
+    let mut several: Vec<_> = (0..4).map(|_| node.call(Request::Inspect(resource.clone()))).collect();
     for one in &mut several {
         once(one).await;
     }

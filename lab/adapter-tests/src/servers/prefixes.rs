@@ -1,10 +1,11 @@
 //! Nodes of one `Redlock` with different prefixes: each receives requests with its own keys.
 
-use redlock_core::node::{Claim, Token, Ttl};
+use redlock_core::node::{Claim, Request, Token, Ttl};
 use redlock_core::{IntoResources, ReleaseOutcome, Resource};
 
 use super::*;
 use crate::Adapter;
+use crate::node::inspected;
 
 const RETENTIONS: [u64; 5] = [1_000, 2_000, 3_000, 3_000, 3_000];
 const KEYS: [&str; 5] = ["", "p:", "p:", "q:", "q:"];
@@ -80,17 +81,17 @@ pub(crate) async fn nodes_with_different_prefixes_on_one_server_do_not_exclude_e
     let claim = |token: &str| Claim::new("a".into_resources().unwrap(), Token::from_bytes(token));
     let (one, other) = (claim("one"), claim("other"));
     for node in &nodes {
-        node.acquire(&one, ttl).await.unwrap();
-        node.acquire(&other, ttl).await.unwrap();
+        node.call(Request::Acquire(one.clone(), ttl)).await.unwrap();
+        node.call(Request::Acquire(other.clone(), ttl)).await.unwrap();
     }
     assert_eq!(3, server.keys().len());
     for node in &nodes {
-        let holding = node.inspect(&Resource::new("a").unwrap()).await.unwrap().unwrap();
+        let holding = inspected(node, Resource::new("a").unwrap()).await.unwrap();
         assert_eq!(&holding.token, one.token());
-        node.release(&other).await.unwrap();
+        node.call(Request::Release(other.clone())).await.unwrap();
     }
     assert_eq!(3, server.keys().len());
-    nodes[1].release(&one).await.unwrap();
+    nodes[1].call(Request::Release(one.clone())).await.unwrap();
     let mut left = server.keys();
     left.sort();
     assert_eq!(["a", "q:a"], left[..]);

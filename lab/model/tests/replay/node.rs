@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_channel::oneshot;
 use redlock_core::node::{
     Admission, AdmissionId, Claim, ConnectionId, Denial, LockNode, NodeError, Quarantine, QuarantineReason,
-    Token, Ttl, Vote, async_trait,
+    Reply, Request, Token, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_model::{CLIENTS, NODES};
 
-pub(crate) type Reply = Result<Vote, NodeError>;
+pub(crate) type Outcome = Result<Reply, NodeError>;
 
 /// The operation of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) struct Call {
     pub(crate) number: usize,
     /// The last round of the lease at the time of the call, recorded after the step.
     pub(crate) round: Option<usize>,
-    reply: Option<oneshot::Sender<Reply>>,
+    reply: Option<oneshot::Sender<Outcome>>,
 }
 
 impl Call {
@@ -43,7 +43,7 @@ impl Call {
         self.reply.as_ref().is_some_and(|reply| !reply.is_canceled())
     }
 
-    pub(crate) fn end(&mut self, reply: Reply) {
+    pub(crate) fn end(&mut self, reply: Outcome) {
         if let Some(sender) = self.reply.take() {
             drop(sender.send(reply));
         }
@@ -62,7 +62,7 @@ pub(crate) struct Script {
 
 impl Script {
     /// Carries a request out according to the contract of a node.
-    pub(crate) fn carry_out(&mut self, node: usize, operation: Operation, token: &Token) -> Vote {
+    pub(crate) fn carry_out(&mut self, node: usize, operation: Operation, token: &Token) -> Reply {
         let key = &mut self.keys[node];
         let is_owner = key.as_ref() == Some(token);
         let granted = match operation {
@@ -74,7 +74,7 @@ impl Script {
             Operation::Release if granted => *key = None,
             _ => {}
         }
-        if granted { Vote::Granted } else { Vote::Denied(Denial::default()) }
+        if granted { Reply::Granted } else { Reply::Denied(Denial::default()) }
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn locked(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
 }
 
 impl ScriptedNode {
-    async fn call(&self, operation: Operation, claim: &Claim) -> Reply {
+    async fn send(&self, operation: Operation, claim: &Claim) -> Outcome {
         let (sender, reply) = oneshot::channel();
         {
             let mut script = locked(&self.script);
@@ -121,16 +121,16 @@ impl LockNode for ScriptedNode {
         &self.label
     }
 
-    async fn acquire(&self, claim: &Claim, _: Ttl) -> Reply {
-        self.call(Operation::Acquire, claim).await
-    }
-
-    async fn extend(&self, claim: &Claim, _: Ttl) -> Reply {
-        self.call(Operation::Extend, claim).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        Ok(self.call(Operation::Release, claim).await? == Vote::Granted)
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, _) => self.send(Operation::Acquire, &claim).await,
+            Request::Extend(claim, _) => self.send(Operation::Extend, &claim).await,
+            Request::Release(claim) => {
+                let reply = self.send(Operation::Release, &claim).await?;
+                Ok(Reply::Deleted(reply == Reply::Granted))
+            }
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 
     fn admission(&self) -> Admission {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use redlock_core::node::{NodeError, Vote};
+use redlock_core::node::{NodeError, Reply};
 use redlock_model::{CLIENTS, Flight, NODES, Protocol, Request, RequestKind, State, Step, Transport};
 
 use super::node::{Call, Operation, Script, locked};
@@ -204,8 +204,8 @@ impl Replay {
         self.send(request);
         let vote = self.carry_out(request);
         match next.flight(request) {
-            Flight::Granted => assert_eq!(Vote::Granted, vote, "{request}"),
-            Flight::Denied => assert_ne!(Vote::Granted, vote, "{request}"),
+            Flight::Granted => assert_eq!(Reply::Granted, vote, "{request}"),
+            Flight::Denied => assert_ne!(Reply::Granted, vote, "{request}"),
             // The model has processed the reply already, or no call waits for it.
             _ => self.end(request, Ok(vote)),
         }
@@ -213,8 +213,8 @@ impl Replay {
 
     fn reply(&mut self, request: Request) {
         let vote = match self.state.flight(request) {
-            Flight::Granted => Vote::Granted,
-            _ => Vote::Denied(redlock_core::node::Denial::default()),
+            Flight::Granted => Reply::Granted,
+            _ => Reply::Denied(redlock_core::node::Denial::default()),
         };
         self.end(request, Ok(vote));
     }
@@ -232,12 +232,12 @@ impl Replay {
         }
     }
 
-    fn carry_out(&mut self, request: Request) -> Vote {
+    fn carry_out(&mut self, request: Request) -> Reply {
         let token = self.clients[request.client].program.tokens[request.attempt].clone();
         self.script().carry_out(request.node, operation(request.kind), &token)
     }
 
-    fn end(&mut self, request: Request, reply: super::node::Reply) {
+    fn end(&mut self, request: Request, reply: super::node::Outcome) {
         let number = self.call(request, |call| call.number);
         if let Some(number) = number {
             self.script().calls[number].end(reply);

@@ -14,12 +14,10 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission, Availability, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode,
-    NodeError, NodeErrorKind, ServerId, Ttl, Vote, Watch, async_trait,
+    Admission, Availability, Capabilities, ConnectionId, LockNode, NodeError, NodeErrorKind, Operation,
+    Reply, Request, ServerId, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_core::{FencingToken, Resource};
-use redlock_testkit::{NodeReply, Operation, Request};
 
 use super::gate::Gate;
 use super::link::Link;
@@ -91,10 +89,7 @@ impl Remote {
         }))
     }
 
-    async fn call<T>(&self, request: Request) -> Result<T, NodeError>
-    where
-        T: TryFrom<NodeReply, Error = NodeReply>,
-    {
+    async fn exchange(&self, request: Request) -> Outcome {
         let (generation, receiver) = self.0.send(request)?;
         let mut outcome = pin!(async {
             match receiver.await {
@@ -109,7 +104,7 @@ impl Remote {
                 return Err(NodeError::unknown("the connection was lost"));
             }
             if let Some(outcome) = until(outcome.as_mut(), broken).await {
-                return outcome.map(NodeReply::expect);
+                return outcome;
             }
         }
     }
@@ -208,7 +203,7 @@ impl Shared {
         };
         let Carried { outcome, losses, look } = carried;
         let outcome = match outcome {
-            Ok(NodeReply::Watching(watch)) => Ok(NodeReply::Watching(self.relay(watch, &message))),
+            Ok(Reply::Watching(watch)) => Ok(Reply::Watching(self.relay(watch, &message))),
             outcome => outcome,
         };
         self.reply(message, Carried { outcome, losses, look }).await;
@@ -367,59 +362,14 @@ impl LockNode for Remote {
         &self.0.label
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Acquire(claim.clone(), ttl)).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Extend(claim.clone(), ttl)).await
-    }
-
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
-        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
-    }
-
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
-        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
-    }
-
-    async fn refill_fenced(
-        &self,
-        claim: &Claim,
-        ttl: Ttl,
-        fence: FencingToken,
-    ) -> Result<ConfirmVote, NodeError> {
-        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
-    }
-
-    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Keep(claim.clone(), ttl)).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.call(Request::Release(claim.clone())).await
-    }
-
-    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.call(Request::Inspect(resource.clone())).await
-    }
-
-    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        if !self.capabilities().watch {
-            return Err(NodeError::unsupported("watch"));
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Watch(_) | Request::WatchShared(_) if !self.capabilities().watch => {
+                Err(NodeError::unsupported("watch"))
+            }
+            Request::Vouch => Err(NodeError::unsupported(&request)),
+            _ => self.exchange(request).await,
         }
-        self.call(Request::Watch(resource.clone())).await
-    }
-
-    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::AcquireShared(claim.clone(), gate.clone(), ttl)).await
-    }
-
-    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        if !self.capabilities().watch {
-            return Err(NodeError::unsupported("watch"));
-        }
-        self.call(Request::WatchShared(resource.clone())).await
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use redlock_core::node::{Claim, ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_core::node::{Claim, LockNode, NodeError, Reply, Token, Ttl};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
 use redlock_testkit::sim::{Clock, Process};
-use redlock_testkit::{MemoryNode, NodeReply, Operation, Request, block_on};
+use redlock_testkit::{MemoryNode, Operation, Request, block_on};
 
 use super::Executed;
 use super::stamp::{Identity, Look, Stamp};
@@ -123,15 +123,9 @@ impl Machine {
         self.known.extend(request.claim().into_iter().flat_map(Claim::resources).cloned());
         let outcome = match self.rejection(request.operation()) {
             Some(error) => Err(error),
-            None => block_on(request.apply(&self.node)),
+            None => block_on(self.node.call(request.clone())),
         };
-        let is_granted = matches!(
-            outcome,
-            Ok(NodeReply::Vote(Vote::Granted)
-                | NodeReply::Fenced(FencedVote::Granted(_))
-                | NodeReply::Confirmed(ConfirmVote::Granted))
-        );
-        let is_written = is_granted && request.operation() != Operation::Release;
+        let is_written = outcome.as_ref().is_ok_and(Reply::is_grant);
         let until = if is_written { self.until(request) } else { None };
         Executed { outcome, until }
     }
@@ -150,7 +144,8 @@ impl Machine {
     ///
     /// Returns whether it was set: not over another value, and not while writes are rejected.
     pub(super) fn set_non_lock_value(&self, resource: &Resource) -> bool {
-        let is_free = matches!(block_on(self.node.inspect(resource)), Ok(None));
+        let is_free =
+            matches!(block_on(self.node.call(Request::Inspect(resource.clone()))), Ok(Reply::Holder(None)));
         let can = is_free && self.rejection(Operation::Acquire).is_none();
         if can {
             self.node.set_non_lock_value(resource);
@@ -160,7 +155,7 @@ impl Machine {
 
     /// Deletes a non-lock value. Returns whether there was one.
     pub(super) fn remove_non_lock_value(&self, resource: &Resource) -> bool {
-        let exists = block_on(self.node.inspect(resource)).is_err();
+        let exists = block_on(self.node.call(Request::Inspect(resource.clone()))).is_err();
         if exists {
             self.node.remove(resource);
         }

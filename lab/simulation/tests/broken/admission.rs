@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redlock_core::node::{Admission, AdmissionId, Claim, LockNode, NodeError, Ttl, Vote, async_trait};
+use redlock_core::node::{Admission, AdmissionId, LockNode, NodeError, Reply, Request, async_trait};
 use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
@@ -82,16 +82,13 @@ impl LockNode for Node {
         self.memory.label()
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.memory.acquire(claim, ttl).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.memory.extend(claim, ttl).await
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        self.memory.release(claim).await
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) | Request::Vouch => {
+                self.memory.call(request).await
+            }
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 
     fn longest_ttl(&self) -> Option<Duration> {
@@ -108,9 +105,5 @@ impl LockNode for Node {
             ReusesTheIdentifier if !is_out => Admission::Admitted(AdmissionId(0)),
             _ => truth,
         }
-    }
-
-    async fn vouch(&self) -> Result<(), NodeError> {
-        self.memory.vouch().await
     }
 }

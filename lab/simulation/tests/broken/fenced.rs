@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::node::{
-    Capabilities, Claim, ConfirmVote, Denial, FencedVote, LockNode, NodeError, Token, Ttl, Vote, async_trait,
+    Capabilities, Claim, Denial, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait,
 };
 use redlock_core::runtime::{Instant, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
@@ -297,8 +297,8 @@ fn set(held: &mut Held, resources: &[Resource], claim: &Claim, ttl: Duration) {
     }
 }
 
-fn denied() -> Vote {
-    Vote::Denied(Denial::default())
+fn denied() -> Reply {
+    Reply::Denied(Denial::default())
 }
 
 /// Returns whether a token is too far ahead of the clock.
@@ -316,9 +316,30 @@ impl LockNode for Node {
         "broken"
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, ttl) => Ok(self.acquire(&claim, ttl)),
+            Request::Extend(claim, ttl) => Ok(self.extend(&claim, ttl)),
+            Request::Release(claim) => Ok(self.release(&claim)),
+            Request::AcquireFenced(claim, ttl) => self.acquire_fenced(&claim, ttl).await,
+            Request::Confirm(claim, ttl, fence) => self.confirm(&claim, ttl, fence),
+            Request::Refill(claim, ttl, fence) => self.refill_fenced(&claim, ttl, fence),
+            other => Err(NodeError::unsupported(&other)),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        match self.flaw {
+            FencingIsNotReported => Capabilities::default(),
+            _ => Capabilities::default().with_fencing(),
+        }
+    }
+}
+
+impl Node {
+    fn acquire(&self, claim: &Claim, ttl: Ttl) -> Reply {
         let mut state = self.state();
-        let Some(absent) = absent(&state.plain, claim) else { return Ok(denied()) };
+        let Some(absent) = absent(&state.plain, claim) else { return denied() };
         set(&mut state.plain, &absent, claim, ttl.as_duration());
         match self.flaw {
             PlainCounts => {
@@ -328,24 +349,24 @@ impl LockNode for Node {
             PlainForgets => state.counters.clear(),
             _ => {}
         }
-        Ok(Vote::Granted)
+        Reply::Granted
     }
 
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    fn extend(&self, claim: &Claim, ttl: Ttl) -> Reply {
         let mut state = self.state();
         let separate = self.flaw == FencedLocksAreSeparate && !state.fenced.is_empty();
         let held = state.held(separate);
         if absent(held, claim).is_none_or(|absent| !absent.is_empty()) {
-            return Ok(denied());
+            return denied();
         }
         for resource in claim.resources() {
             let until = &mut held.get_mut(resource).expect("all resources exist").1;
             *until = (*until).max(suspend_aware_now() + ttl.as_duration());
         }
-        Ok(Vote::Granted)
+        Reply::Granted
     }
 
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+    fn release(&self, claim: &Claim) -> Reply {
         let mut state = self.state();
         let mut deleted = false;
         for resource in claim.resources() {
@@ -360,10 +381,10 @@ impl LockNode for Node {
                 state.counters.remove(&format!("{resource:?}"));
             }
         }
-        Ok(deleted)
+        Reply::Deleted(deleted)
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
         if self.flaw == FencingIsClaimed {
             return Err(NodeError::unsupported("fence"));
         }
@@ -395,12 +416,12 @@ impl LockNode for Node {
                 }
                 _ => {}
             }
-            return Ok(FencedVote::Denied(Denial::default()));
+            return Ok(Reply::Denied(Denial::default()));
         };
         if self.flaw == RepeatedAcquireExtends && absent.is_empty() {
             absent = resources.to_vec();
             set(&mut state.plain, &absent, claim, ttl.as_duration());
-            return Ok(FencedVote::Granted(token(counter)));
+            return Ok(Reply::Counted(token(counter)));
         }
         let partly = self.flaw == SetsAbsentWithoutCounting && absent.len() < resources.len();
         let counts = !partly && (!absent.is_empty() || self.flaw == RepeatedAcquireCounts);
@@ -426,10 +447,10 @@ impl LockNode for Node {
                 _ => self.count_to(&mut state, resources, next),
             }
         }
-        Ok(FencedVote::Granted(token(next)))
+        Ok(Reply::Counted(token(next)))
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
+    fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Reply, NodeError> {
         if self.flaw == FencingIsClaimed {
             return Err(NodeError::unsupported("fence"));
         }
@@ -452,7 +473,7 @@ impl LockNode for Node {
                 if self.flaw == DeniedConfirmRaises {
                     self.count_to(&mut state, resources, fence.as_u64());
                 }
-                return Ok(ConfirmVote::Denied(Denial::default()));
+                return Ok(Reply::Denied(Denial::default()));
             }
         }
         if is_far(fence) && self.flaw != ConfirmTakesAnyToken {
@@ -465,12 +486,12 @@ impl LockNode for Node {
         }
         if superseded {
             match self.flaw {
-                SupersededIsDenied => return Ok(ConfirmVote::Denied(Denial::default())),
+                SupersededIsDenied => return Ok(Reply::Denied(Denial::default())),
                 SupersededLengthens => set(held, resources, claim, ttl.as_duration()),
                 SupersededRaises if resources.len() == 1 => self.count_to(&mut state, resources, counter + 1),
                 _ => {}
             }
-            return Ok(ConfirmVote::Superseded(token(counter)));
+            return Ok(Reply::Superseded(token(counter)));
         }
         let at_least = suspend_aware_now() + ttl.as_duration();
         for resource in resources {
@@ -486,15 +507,10 @@ impl LockNode for Node {
             ConfirmRaisesOne => self.count_to(&mut state, &resources[..1], fence.as_u64()),
             _ => self.count_to(&mut state, resources, fence.as_u64()),
         }
-        Ok(ConfirmVote::Granted)
+        Ok(Reply::Granted)
     }
 
-    async fn refill_fenced(
-        &self,
-        claim: &Claim,
-        ttl: Ttl,
-        fence: FencingToken,
-    ) -> Result<ConfirmVote, NodeError> {
+    fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Reply, NodeError> {
         if self.flaw == FencingIsClaimed {
             return Err(NodeError::unsupported("fence"));
         }
@@ -513,7 +529,7 @@ impl LockNode for Node {
                         resources.iter().filter(|one| !held.contains_key(one)).cloned().collect();
                     set(held, &free, claim, ttl.as_duration());
                 }
-                return Ok(ConfirmVote::Denied(Denial::default()));
+                return Ok(Reply::Denied(Denial::default()));
             }
         };
         if is_far(fence) && self.flaw != RefillTakesAnyToken {
@@ -528,7 +544,7 @@ impl LockNode for Node {
             if self.flaw == RefillSupersededSets {
                 set(held, &absent, claim, ttl.as_duration());
             }
-            return Ok(ConfirmVote::Superseded(token(counter)));
+            return Ok(Reply::Superseded(token(counter)));
         }
         if self.flaw != RefillSetsNothing {
             set(held, &absent, claim, ttl.as_duration());
@@ -538,14 +554,7 @@ impl LockNode for Node {
             RefillCounts => self.count_to(&mut state, resources, counter + 1),
             _ => self.count_to(&mut state, resources, fence.as_u64()),
         }
-        Ok(ConfirmVote::Granted)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        match self.flaw {
-            FencingIsNotReported => Capabilities::default(),
-            _ => Capabilities::default().with_fencing(),
-        }
+        Ok(Reply::Granted)
     }
 }
 

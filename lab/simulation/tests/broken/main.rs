@@ -47,6 +47,7 @@ enum Flaw {
     ExtendCreates,
     ExtendComparesNothing,
     KeepComparesNothing,
+    GrantsTheUnsupported,
     KeepNeverLengthens,
     KeepNeverShortens,
     ExtendsOnlyHeldResources,
@@ -242,12 +243,10 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ClientsHaveSeparateLocks, "two_clients_exclude_each_other", "clients of one server see the same locks"),
     (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
     (NoLabel, "the_label_is_readable_and_stable", "a human-readable label"),
-    (ExtendsNothing, "renew_prolongs_the_time_to_live", "at least ttl"),
-    (ExtendCreates, "renew_creates_and_revives_nothing", "denied unless every"),
-    (ExtendComparesNothing, "renew_requires_every_resource", "denied unless every"),
     (KeepNeverShortens, "keep_for_shortens", "still held"),
     (KeepNeverLengthens, "keep_for_lengthens", "sets the time to live"),
     (KeepComparesNothing, "keep_for_requires_every_resource", "denied unless every"),
+    (GrantsTheUnsupported, "an_unsupported_request_is_an_error", "of the kind Unsupported"),
 ];
 
 #[test]

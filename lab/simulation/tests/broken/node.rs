@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::node::{
-    Availability, Capabilities, Claim, ConnectionId, Denial, LockEntry, LockNode, NodeError, ServerId, Token,
-    Ttl, Vote, Watch, async_trait,
+    Availability, Capabilities, Claim, ConnectionId, Denial, LockEntry, LockNode, NodeError, Reply, Request,
+    ServerId, Token, Ttl, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, suspend_aware_now};
 use redlock_core::{IntoResources, Resource};
@@ -37,7 +37,41 @@ impl LockNode for Node {
         if self.flaw == NoLabel { " " } else { "broken" }
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).await,
+            Request::Extend(claim, ttl) => self.extend(&claim, ttl).await,
+            Request::Release(claim) => self.release(&claim).await,
+            Request::Inspect(resource) => self.inspect(&resource).await,
+            Request::Watch(resource) => self.watch(&resource).await,
+            Request::Keep(claim, ttl) => Ok(self.keep_for(&claim, ttl)),
+            _ if self.flaw == GrantsTheUnsupported => Ok(Reply::Granted),
+            other => Err(NodeError::unsupported(&other)),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let none = Capabilities::default();
+        match self.flaw {
+            InspectIsNotReported => none.with_watch().with_keep(),
+            WatchIsNotReported => none.with_inspect().with_keep(),
+            _ => none.with_inspect().with_watch().with_keep(),
+        }
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        let step = u64::from(self.flaw == ConnectionsChange);
+        Some(ConnectionId(self.connection.fetch_add(step, Ordering::Relaxed)))
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        let id = if self.flaw == ClientsDisagree { self.client } else { 0 };
+        Some(ServerId::new(format!("server-{id}")))
+    }
+}
+
+impl Node {
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
         if self.flaw == Sound {
             return self.acquire_at_once(claim, ttl);
         }
@@ -74,21 +108,21 @@ impl LockNode for Node {
                     }
                     return Ok(denied());
                 }
-                NamesTheCaller => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
+                NamesTheCaller => return Ok(Reply::Denied(Denial::by(claim.token().clone()))),
                 _ => {
                     let left = deadline.saturating_duration_since(suspend_aware_now());
                     let reported = if self.flaw == ReportsAnHour { Duration::from_secs(3600) } else { left };
                     let truth = Denial::by(Token::from_bytes(holder)).expiring_in(reported);
                     let tokens_differ =
                         matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
-                    return Ok(if tokens_differ { denied() } else { Vote::Denied(truth) });
+                    return Ok(if tokens_differ { denied() } else { Reply::Denied(truth) });
                 }
             }
         }
         if self.flaw == WritesNothing
             || self.flaw == SetsNoAbsentResource && keys.iter().any(|key| self.living().contains_key(key))
         {
-            return Ok(Vote::Granted);
+            return Ok(Reply::Granted);
         }
         let deadline = suspend_aware_now() + self.time(ttl);
         for (position, key) in keys.into_iter().enumerate() {
@@ -104,10 +138,10 @@ impl LockNode for Node {
                 yield_now().await;
             }
         }
-        Ok(Vote::Granted)
+        Ok(Reply::Granted)
     }
 
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
         self.enter().await?;
         let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let has_token = |key: &Vec<u8>| match self.living().get(key) {
@@ -136,10 +170,10 @@ impl LockNode for Node {
                 _ => {}
             }
         }
-        Ok(if all { Vote::Granted } else { denied() })
+        Ok(if all { Reply::Granted } else { denied() })
     }
 
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<Reply, NodeError> {
         self.enter().await?;
         let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let has_token = |key: &Vec<u8>| match self.living().get(key) {
@@ -148,9 +182,9 @@ impl LockNode for Node {
         };
         let mut own_keys: Vec<_> = keys.iter().filter(|key| has_token(key)).cloned().collect();
         match self.flaw {
-            ReleasesNothing => return Ok(!own_keys.is_empty()),
+            ReleasesNothing => return Ok(Reply::Deleted(!own_keys.is_empty())),
             ReleaseAlwaysGrants => own_keys.push(b"nothing".to_vec()),
-            ReleasesAllOrNone if own_keys.len() < keys.len() => return Ok(false),
+            ReleasesAllOrNone if own_keys.len() < keys.len() => return Ok(Reply::Deleted(false)),
             ReleaseReadsPatterns if keys.contains(&b"*".to_vec()) => self.living().clear(),
             ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != token_bytes),
             _ => {}
@@ -162,10 +196,10 @@ impl LockNode for Node {
             }
         }
         self.watchers.notify(self.client, self.flaw);
-        Ok(!own_keys.is_empty())
+        Ok(Reply::Deleted(!own_keys.is_empty()))
     }
 
-    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
+    async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
         self.enter().await?;
         let other =
             Claim::new(resource.into_resources().expect("the name is valid"), Token::from_bytes("other"));
@@ -173,26 +207,30 @@ impl LockNode for Node {
         let found = self.living().get(&key).cloned();
         match self.flaw {
             InspectIsClaimed => return Err(NodeError::unsupported("inspect")),
-            InspectFindsNothing => return Ok(None),
-            InspectAcquires if found.is_none() => drop(self.acquire(&other, Ttl::MAX).await),
+            InspectFindsNothing => return Ok(Reply::Holder(None)),
+            InspectAcquires if found.is_none() => {
+                drop(self.acquire(&other, Ttl::MAX).await);
+            }
             InspectRearms if found.is_some() => {
                 let later = suspend_aware_now() + Duration::from_secs(3600);
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
-            InspectFindsExpired if found.is_none() => return Ok(Some(LockEntry::of(other.token().clone()))),
+            InspectFindsExpired if found.is_none() => {
+                return Ok(Reply::Holder(Some(LockEntry::of(other.token().clone()))));
+            }
             _ => {}
         }
-        let Some((token, deadline)) = found else { return Ok(None) };
+        let Some((token, deadline)) = found else { return Ok(Reply::Holder(None)) };
         if token == NO_LOCK && self.flaw != InspectTakesAnyType {
             return Err(NodeError::wrong_type(resource));
         }
         let token = if self.flaw == InspectHidesTheHolder { b"".to_vec() } else { token };
         let left = deadline.saturating_duration_since(suspend_aware_now());
         let reported = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
-        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(reported)))
+        Ok(Reply::Holder(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(reported))))
     }
 
-    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+    async fn watch(&self, resource: &Resource) -> Result<Reply, NodeError> {
         self.enter().await?;
         if self.flaw == WatchIsClaimed {
             return Err(NodeError::unsupported("watch"));
@@ -205,7 +243,9 @@ impl LockNode for Node {
         let later = suspend_aware_now() + Duration::from_secs(3600);
         match self.flaw {
             WatchArmsLate => yield_now().await,
-            WatchAcquires if found.is_none() => drop(self.acquire(&other, Ttl::MAX).await),
+            WatchAcquires if found.is_none() => {
+                drop(self.acquire(&other, Ttl::MAX).await);
+            }
             WatchRearms if found.is_some() => {
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
@@ -219,17 +259,17 @@ impl LockNode for Node {
             Some(deadline) if self.flaw != WatchFindsNothing => Availability::Taken(Some(left(deadline))),
             _ => Availability::Free,
         };
-        Ok(Watch::new(availability, async {
+        Ok(Reply::Watching(Watch::new(availability, async {
             let _completed = joined.await;
-        }))
+        })))
     }
 
-    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Reply {
         let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let mut held = self.living();
         let is_held = |key: &Vec<u8>| held.get(key).is_some_and(|(token, _)| *token == token_bytes);
         if self.flaw != KeepComparesNothing && !keys.iter().all(is_held) {
-            return Ok(denied());
+            return denied();
         }
         let until = suspend_aware_now() + ttl.as_duration();
         for key in keys {
@@ -240,32 +280,13 @@ impl LockNode for Node {
                 _ => until,
             };
         }
-        Ok(Vote::Granted)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let none = Capabilities::default();
-        match self.flaw {
-            InspectIsNotReported => none.with_watch().with_keep(),
-            WatchIsNotReported => none.with_inspect().with_keep(),
-            _ => none.with_inspect().with_watch().with_keep(),
-        }
-    }
-
-    fn connection(&self) -> Option<ConnectionId> {
-        let step = u64::from(self.flaw == ConnectionsChange);
-        Some(ConnectionId(self.connection.fetch_add(step, Ordering::Relaxed)))
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        let id = if self.flaw == ClientsDisagree { self.client } else { 0 };
-        Some(ServerId::new(format!("server-{id}")))
+        Reply::Granted
     }
 }
 
 impl Node {
     /// Acquires in one step, as the contract requires.
-    fn acquire_at_once(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    fn acquire_at_once(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
         let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let mut held = self.living();
         for key in &keys {
@@ -276,13 +297,13 @@ impl Node {
                 return Err(NodeError::wrong_type(&Resource::new(key).expect("the name is valid")));
             }
             let left = deadline.saturating_duration_since(suspend_aware_now());
-            return Ok(Vote::Denied(Denial::by(Token::from_bytes(holder)).expiring_in(left)));
+            return Ok(Reply::Denied(Denial::by(Token::from_bytes(holder)).expiring_in(left)));
         }
         let deadline = suspend_aware_now() + self.time(ttl);
         for key in keys {
             held.entry(key).or_insert_with(|| (token_bytes.clone(), deadline));
         }
-        Ok(Vote::Granted)
+        Ok(Reply::Granted)
     }
 
     async fn enter(&self) -> Result<(), NodeError> {
@@ -343,8 +364,8 @@ pub(crate) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn denied() -> Vote {
-    Vote::Denied(Denial::default())
+fn denied() -> Reply {
+    Reply::Denied(Denial::default())
 }
 
 fn until_nul(bytes: &[u8]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redlock_core::node::{
-    Capabilities, Claim, LockEntry, LockNode, NodeError, Token, Ttl, Vote, Watch, async_trait,
+    Capabilities, Claim, LockEntry, LockNode, NodeError, Reply, Request, Token, Ttl, Watch, async_trait,
 };
 use redlock_core::{IntoResource, IntoResources, Resource};
 use redlock_testkit::MemoryNode;
@@ -104,12 +104,12 @@ impl Node {
         self.readers().iter().any(|reader| reader.token() == claim.token())
     }
 
-    async fn release_readers(&self) -> Result<bool, NodeError> {
+    async fn release_readers(&self) -> Result<Reply, NodeError> {
         let mut released = false;
         for reader in self.readers() {
-            released |= self.memory.release(&reader).await?;
+            released |= self.memory.call(Request::Release(reader)).await? == Reply::Deleted(true);
         }
-        Ok(released)
+        Ok(Reply::Deleted(released))
     }
 }
 
@@ -119,83 +119,111 @@ impl LockNode for Node {
         self.memory.label()
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        if self.flaw == ReadersLock && self.is_reader(claim) {
-            return Ok(Vote::Granted);
-        }
-        self.memory.acquire(claim, ttl).await
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        match self.flaw {
-            ExtendsNothing => self.memory.extend(claim, Ttl::MIN).await,
-            ExtendRevives => self.memory.acquire(claim, ttl).await.map(|_| Vote::Granted),
-            _ => self.memory.extend(claim, ttl).await,
-        }
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
-        match self.flaw {
-            ReleasesAll if self.is_reader(claim) => self.release_readers().await,
-            _ => self.memory.release(claim).await,
-        }
-    }
-
-    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
-        if self.flaw == ReplacesReaders {
-            self.release_readers().await?;
-        }
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(claim.clone());
-        let other = "no gate".into_resource().expect("a valid name");
-        match self.flaw {
-            OneReaderOnly => self.memory.acquire(claim, ttl).await,
-            IgnoresTheGate => self.memory.acquire_shared(claim, &other, ttl).await,
-            LivesForever => self.memory.acquire_shared(claim, gate, Ttl::MAX).await,
-            JoinsALock => {
-                self.memory.acquire_shared(claim, gate, ttl).await?;
-                Ok(Vote::Granted)
-            }
-            AnyTypeIsRead => Ok(self.memory.acquire_shared(claim, gate, ttl).await.unwrap_or(Vote::Granted)),
-            AddsOnlyWherePossible => {
-                let mut vote = Vote::Granted;
-                for resource in claim.resources() {
-                    let one = resource.into_resources().expect("the name is valid");
-                    let one = Claim::new(one, claim.token().clone());
-                    match self.memory.acquire_shared(&one, gate, ttl).await? {
-                        Vote::Granted => {}
-                        denied @ Vote::Denied(_) => vote = denied,
-                    }
-                }
-                Ok(vote)
-            }
-            _ => self.memory.acquire_shared(claim, gate, ttl).await,
-        }
-    }
-
-    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        self.memory.watch(resource).await
-    }
-
-    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        match self.flaw {
-            ReadersAreTaken => self.memory.watch(resource).await,
-            NeverNotifies => {
-                let watch = self.memory.watch_shared(resource).await?;
-                Ok(Watch::new(watch.availability, std::future::pending()).held_by(watch.holder))
-            }
-            _ => self.memory.watch_shared(resource).await,
-        }
-    }
-
-    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        match self.flaw {
-            InspectNamesOne => Ok(Some(LockEntry::of(Token::from_bytes("alice")))),
-            _ => self.memory.inspect(resource).await,
+    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).await,
+            Request::Extend(claim, ttl) => self.extend(&claim, ttl).await,
+            Request::Release(claim) => self.release(&claim).await,
+            Request::AcquireShared(claim, gate, ttl) => self.acquire_shared(&claim, &gate, ttl).await,
+            Request::Watch(resource) => self.watch(&resource).await,
+            Request::WatchShared(resource) => self.watch_shared(&resource).await,
+            Request::Inspect(resource) => self.inspect(&resource).await,
+            other => Err(NodeError::unsupported(&other)),
         }
     }
 
     fn capabilities(&self) -> Capabilities {
         let capabilities = Capabilities::default().with_inspect().with_watch();
         if self.flaw == IsNotReported { capabilities } else { capabilities.with_shared() }
+    }
+}
+
+impl Node {
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
+        if self.flaw == ReadersLock && self.is_reader(claim) {
+            return Ok(Reply::Granted);
+        }
+        self.memory.call(Request::Acquire(claim.clone(), ttl)).await
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
+        match self.flaw {
+            ExtendsNothing => self.memory.call(Request::Extend(claim.clone(), Ttl::MIN)).await,
+            ExtendRevives => {
+                self.memory.call(Request::Acquire(claim.clone(), ttl)).await.map(|_| Reply::Granted)
+            }
+            _ => self.memory.call(Request::Extend(claim.clone(), ttl)).await,
+        }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Reply, NodeError> {
+        match self.flaw {
+            ReleasesAll if self.is_reader(claim) => self.release_readers().await,
+            _ => self.memory.call(Request::Release(claim.clone())).await,
+        }
+    }
+
+    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Reply, NodeError> {
+        if self.flaw == ReplacesReaders {
+            self.release_readers().await?;
+        }
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(claim.clone());
+        let other = "no gate".into_resource().expect("a valid name");
+        match self.flaw {
+            OneReaderOnly => self.memory.call(Request::Acquire(claim.clone(), ttl)).await,
+            IgnoresTheGate => {
+                self.memory.call(Request::AcquireShared(claim.clone(), other.clone(), ttl)).await
+            }
+            LivesForever => {
+                self.memory.call(Request::AcquireShared(claim.clone(), gate.clone(), Ttl::MAX)).await
+            }
+            JoinsALock => {
+                self.memory.call(Request::AcquireShared(claim.clone(), gate.clone(), ttl)).await?;
+                Ok(Reply::Granted)
+            }
+            AnyTypeIsRead => Ok(self
+                .memory
+                .call(Request::AcquireShared(claim.clone(), gate.clone(), ttl))
+                .await
+                .unwrap_or(Reply::Granted)),
+            AddsOnlyWherePossible => {
+                let mut vote = Reply::Granted;
+                for resource in claim.resources() {
+                    let one = resource.into_resources().expect("the name is valid");
+                    let one = Claim::new(one, claim.token().clone());
+                    match self.memory.call(Request::AcquireShared(one.clone(), gate.clone(), ttl)).await? {
+                        Reply::Granted => {}
+                        denied => vote = denied,
+                    }
+                }
+                Ok(vote)
+            }
+            _ => self.memory.call(Request::AcquireShared(claim.clone(), gate.clone(), ttl)).await,
+        }
+    }
+
+    async fn watch(&self, resource: &Resource) -> Result<Reply, NodeError> {
+        self.memory.call(Request::Watch(resource.clone())).await
+    }
+
+    async fn watch_shared(&self, resource: &Resource) -> Result<Reply, NodeError> {
+        match self.flaw {
+            ReadersAreTaken => self.memory.call(Request::Watch(resource.clone())).await,
+            NeverNotifies => match self.memory.call(Request::WatchShared(resource.clone())).await? {
+                Reply::Watching(watch) => {
+                    let silent = Watch::new(watch.availability, std::future::pending());
+                    Ok(Reply::Watching(silent.held_by(watch.holder)))
+                }
+                other => Ok(other),
+            },
+            _ => self.memory.call(Request::WatchShared(resource.clone())).await,
+        }
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
+        match self.flaw {
+            InspectNamesOne => Ok(Reply::Holder(Some(LockEntry::of(Token::from_bytes("alice"))))),
+            _ => self.memory.call(Request::Inspect(resource.clone())).await,
+        }
     }
 }
