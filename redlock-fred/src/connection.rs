@@ -25,10 +25,10 @@ use redlock_wire::{Command, Credentials, Failure, Hub, Reply, SocketHandle};
 use tokio::task::AbortHandle;
 
 use crate::command::{Packed, pack, send};
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(all(feature = "relay", any(target_os = "linux", target_os = "android"))))]
 use crate::no_relay::Relay;
 use crate::push::Pushes;
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(feature = "relay", any(target_os = "linux", target_os = "android")))]
 use crate::relay::Relay;
 use crate::reply;
 

@@ -92,6 +92,7 @@
 //! | `blocking` | the module `blocking`, for synchronous programs |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
+//! | `relay` | bounds on the replies of servers, on Linux and Android: see [Hostile servers](#hostile-servers) |
 //! | `tls-rustls` | `rediss://` over rustls |
 //! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
 //!
@@ -152,19 +153,26 @@
 //!
 //! # Hostile servers
 //!
-//! fred's decoder has no bounds. A few KB of nested arrays overflow the stack, which aborts the process, and an endless
-//! reply takes memory and CPU time without limit. On Linux and Android a node therefore puts a relay between fred and
-//! the server, in the same process. The relay connects to the server, with TLS if the configuration requires it. It
-//! closes the connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of nesting. fred
+//! **By default, fred reads the replies of a server directly, and its decoder has no bounds.** A few KB of nested arrays
+//! overflow the stack, which aborts the process. An endless reply takes memory and CPU time without limit. Use only
+//! servers that you trust, and TLS if the network path is not trusted. The connections of `redlock-redis-rs` are bounded
+//! without a setting.
+//!
+//! The feature `relay` adds the bounds on Linux and Android; on other systems it has no effect. A node then puts a relay
+//! between fred and the server, in the same process. The relay connects to the server, with TLS if the configuration
+//! requires it. It closes the connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of
+//! nesting. Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value. fred
 //! reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
-//! sockets, no node connects.
+//! sockets, no node connects. The relay costs a task for each node, and a copy of each request and reply.
 //!
-//! **On other systems, and with [`node_with_connection`], fred reads the server's replies directly: use them only with
-//! trusted servers, over TLS.** The same holds for `redlock-redis-rs` with `node_with_connection`; its own connections
-//! are bounded everywhere. Without the relay, fred may also send a queued request after its connection was closed.
-//! Such a request can leave a key until its TTL expires.
+//! The relay owns the socket, which has two more effects. Without it:
 //!
-//! Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
+//! - fred may send a queued request after its connection was closed. Such a request can leave a key until its TTL
+//!   expires.
+//! - A failed TLS handshake is reported in the words of the TLS library, even if the server does not speak TLS. If the
+//!   handshake gets no reply, the error is only that the connection attempt has timed out.
+//!
+//! A client of the application ([`node_with_connection`]) never has a relay.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -174,15 +182,13 @@ pub mod blocking;
 mod builder;
 mod command;
 mod connection;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(all(feature = "relay", any(target_os = "linux", target_os = "android"))))]
 mod no_relay;
 mod push;
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(feature = "relay", any(target_os = "linux", target_os = "android")))]
 mod relay;
 mod reply;
 mod shared;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod socket;
 mod tls;
 
 pub use redlock_core::{self, *};

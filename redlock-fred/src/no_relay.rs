@@ -1,4 +1,4 @@
-//! The replacement for the relay on systems without abstract Unix sockets.
+//! The replacement for the relay without its feature, and on systems without abstract Unix sockets.
 //!
 //! fred connects to the server itself, and trusts its replies.
 

@@ -10,6 +10,9 @@
 //! kernel identifies the process at the other end. The relay accepts one connection, from its own process, and closes
 //! the address.
 
+mod socket;
+mod tls;
+
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -24,8 +27,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, split}
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::AbortHandle;
 
-use crate::socket::Socket;
-use crate::tls;
+use self::socket::Socket;
 
 /// The size of a read from the server, in bytes. Replies have tens of bytes.
 const CHUNK: usize = 16 * 1024;

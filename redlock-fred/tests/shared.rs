@@ -43,3 +43,6 @@ impl Adapter for Fred {
 }
 
 adapter_tests!(Fred);
+// The relay, which exists on these systems, owns the socket.
+#[cfg(all(feature = "relay", any(target_os = "linux", target_os = "android")))]
+redlock_adapter_tests::socket_tests!(Fred);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use redis::Client;
 use redis::aio::ConnectionManagerConfig;
-use redlock_adapter_tests::{Adapter, adapter_tests};
+use redlock_adapter_tests::{Adapter, adapter_tests, socket_tests};
 use redlock_redis_rs::node::LockNode;
 use redlock_redis_rs::{Builder, Connector, Error, IntoConnector, Node, Options, node_with_connection};
 
@@ -43,3 +43,4 @@ impl Adapter for RedisRs {
 }
 
 adapter_tests!(RedisRs);
+socket_tests!(RedisRs);

@@ -6,7 +6,7 @@ use crate::servers::{
     grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
     processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, modes, native, node, preflight, tls, watch};
+use crate::{connect, connection, counters, hostile, modes, native, node, plain, preflight, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -30,8 +30,40 @@ macro_rules! adapter_tests {
     };
 }
 
-/// Passes the cases to another macro. This is the only list of them; the compiler reports a case that it lacks as dead
-/// code.
+/// Generates more tests, for an adapter that owns the sockets to its servers: it bounds the replies, and makes the TLS
+/// handshake.
+#[macro_export]
+macro_rules! socket_tests {
+    ($adapter:ident) => {
+        $crate::__socket_cases! { $crate::__tests, $adapter }
+    };
+}
+
+/// Passes the cases for owned sockets to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __socket_cases {
+    ($then:path, $($with:tt)*) => {
+        $then! { [
+            hostile {
+                an_endless_reply_before_the_login_ends_the_connection
+                an_endless_reply_on_an_idle_connection_ends_it
+                an_endlessly_nested_reply_ends_the_connection
+                #[ignore = "run by the test above, in a separate process"]
+                survives_endlessly_nested_replies
+                large_replies_are_read
+            }
+            #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+            plain {
+                a_plain_server_that_waits_for_a_line_is_named_at_the_time_limit
+                a_reply_that_is_not_tls_is_reported_as_such
+            }
+        ] $($with)* }
+    };
+}
+
+/// Passes the other cases to another macro. Both lists are the only ones; the compiler reports a case that they lack as
+/// dead code.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cases {
@@ -66,14 +98,6 @@ macro_rules! __cases {
                 a_read_only_replica_raises_no_counter
                 a_user_with_few_rights_can_acquire_fenced_locks
                 a_counter_without_write_permission_fails_the_request_before_any_write
-            }
-            hostile {
-                an_endless_reply_before_the_login_ends_the_connection
-                an_endless_reply_on_an_idle_connection_ends_it
-                an_endlessly_nested_reply_ends_the_connection
-                #[ignore = "run by the test above, in a separate process"]
-                survives_endlessly_nested_replies
-                large_replies_are_read
             }
             modes {
                 a_sentinel_is_rejected_as_such
@@ -364,10 +388,8 @@ macro_rules! __cases {
             #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
             tls {
                 a_certificate_of_an_unknown_authority_is_rejected
-                the_authorities_of_the_system_are_trusted
                 chosen_certificates_are_used
-                a_plain_server_that_waits_for_a_line_is_named_at_the_time_limit
-                a_reply_that_is_not_tls_is_reported_as_such
+                the_authorities_of_the_system_are_trusted
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
                 connects_to_the_server_in_the_environment
             }
@@ -395,18 +417,25 @@ macro_rules! __tests {
 }
 
 macro_rules! table {
-    ([$($(#[$cfg:meta])* $module:ident { $($(#[$attribute:meta])* $case:ident)* })*]) => {
-        /// Runs one case, such as `node::a_unix_socket_works`.
-        ///
-        /// # Panics
-        ///
-        /// Panics if the case fails, or if there is no such case.
-        pub fn run<A: Adapter>(case: &str) {
+    ([$($(#[$cfg:meta])* $module:ident { $($(#[$attribute:meta])* $case:ident)* })*] $run:ident) => {
+        /// Runs one case. Returns `false` if it is not in this list.
+        fn $run<A: Adapter>(case: &str) -> bool {
             match case {
                 $($(concat!(stringify!($module), "::", stringify!($case)) => $module::$case::<A>(),)*)*
-                _ => panic!("there is no case {case:?}"),
+                _ => return false,
             }
+            true
         }
     };
 }
-__cases! { table, }
+__cases! { table, run_usual }
+__socket_cases! { table, run_socket }
+
+/// Runs one case, such as `node::a_unix_socket_works`.
+///
+/// # Panics
+///
+/// Panics if the case fails, or if there is no such case.
+pub fn run<A: Adapter>(case: &str) {
+    assert!(run_usual::<A>(case) || run_socket::<A>(case), "there is no case {case:?}");
+}

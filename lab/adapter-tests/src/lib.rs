@@ -22,6 +22,7 @@ mod hostile;
 mod modes;
 mod native;
 mod node;
+mod plain;
 mod preflight;
 mod process;
 pub mod requests;

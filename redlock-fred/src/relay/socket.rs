@@ -10,7 +10,7 @@ use redlock_wire::{Hub, SocketHandle};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::tls;
+use super::tls;
 
 /// Any kind of socket, encrypted or not.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
