@@ -34,7 +34,6 @@ mod journal;
 mod native;
 mod node;
 mod options;
-mod outbox;
 mod pipeline;
 mod preflight;
 mod probe;
