@@ -163,7 +163,7 @@ async fn a_flush_is_not_reported_and_does_not_affect_later_watches() {
     let flushed = watch("a").await;
     server.command(&["FLUSHALL"]);
     let later = watch("a").await;
-    assert!(poll_immediate(flushed).await.is_none());
+    assert!(poll_immediate(flushed.changed).await.is_none());
     server.command(&["SET", "a", "other"]);
     soon(later.changed).await;
 }

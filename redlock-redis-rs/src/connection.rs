@@ -1,31 +1,18 @@
-//! One connection: a [`MultiplexedConnection`] that connects once and never again.
+//! One connection: a [`Pipeline`] over a socket of this crate. It connects once and never again.
 //!
-//! It is not a `ConnectionManager` of the client: commands on that wait for a reconnect outside every time limit, and
-//! are carried out late. The plain connection sends a command once. If the future is dropped before the driver task has
-//! taken the command, it is not sent at all.
-//!
-//! In RESP3 a loss is detected without traffic. The client's driver task holds a push sender, which it drops when the
-//! connection is lost. It also drops it when the task ends in any other way, such as together with its runtime. In
-//! RESP2 the client accepts no push sender, and the next command detects the loss.
+//! The connections of the client are not used. `MultiplexedConnection` takes most of the CPU time of a lock, for two
+//! channels and a future of 1.1 KB for each request. On a `ConnectionManager`, commands wait for a reconnect outside
+//! every time limit, and are carried out late.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use event_listener::Event;
-use redis::aio::{MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError};
-use redlock_wire::{Command, Credentials, Failure, Hub, Reply, SocketHandle};
-use tokio::task::unconstrained;
+use redis::ConnectionInfo;
+use redlock_wire::{Command, Credentials, Failure, Hub, Pipeline, Reply, SocketHandle};
 
-use crate::command::pack;
+use crate::command::{encode, words};
 use crate::net::{self, Task};
+use crate::socket;
 use crate::tls::Tls;
-use crate::{push, reply, socket};
-
-/// The number of commands that may wait for the driver task. The client's default of 50 costs a fifth of the throughput
-/// at a thousand tasks.
-const BUFFER: usize = 1024;
 
 /// The configuration for reaching one server with the redis client.
 #[derive(Clone)]
@@ -45,47 +32,100 @@ impl Connector {
         &self.info
     }
 
+    /// Connects, logs in and selects the database.
     async fn open(
         &self,
-        protocol: ProtocolVersion,
+        protocol: Protocol,
         login: Option<&Credentials>,
         hub: &Hub,
-    ) -> Result<Connection, RedisError> {
-        let loss = Arc::new(Loss::default());
-        // The caller limits the time of connecting and of each command.
-        let mut config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(BUFFER);
-        let pushes = protocol != ProtocolVersion::RESP2;
-        if pushes {
-            let (driver, hub) = (Driver(Arc::clone(&loss)), hub.clone());
-            config = config.set_push_sender(move |info: PushInfo| {
-                let Driver(_) = &driver;
-                push::forward(&hub, &info);
-                Ok::<(), SendError>(())
+    ) -> Result<Connection, Refused> {
+        let handle = SocketHandle::default();
+        let socket = socket::open(&self.info, self.tls.as_ref(), handle.clone(), hub).await;
+        let socket = socket.map_err(|error| Failure::not_sent(&error.to_string()))?;
+        let (pipeline, driver) = Pipeline::new(socket, hub);
+        let connection = Connection { pipeline, socket: handle, protocol, _driver: net::spawn(driver) };
+
+        let settings = self.info.redis_settings();
+        let (user, password) = match login {
+            Some(login) => (Some(login.user()), Some(login.password())),
+            None => (settings.username(), settings.password()),
+        };
+        let mut commands = Vec::new();
+        match (protocol, password) {
+            (Protocol::Resp3, None) => commands.push(words(&["HELLO", "3"])),
+            (Protocol::Resp3, Some(password)) => {
+                commands.push(words(&["HELLO", "3", "AUTH", user.unwrap_or("default"), password]));
+            }
+            (Protocol::Resp2, None) => {}
+            (Protocol::Resp2, Some(password)) => commands.push(match user {
+                Some(user) => words(&["AUTH", user, password]),
+                None => words(&["AUTH", password]),
+            }),
+        }
+        let database = settings.db();
+        if database != 0 {
+            commands.push(words(&["SELECT", &database.to_string()]));
+        }
+        let checked = commands.len();
+        if !settings.skip_set_lib_name() {
+            let name = settings.lib_name().unwrap_or(env!("CARGO_PKG_NAME"));
+            let version = settings.lib_ver().unwrap_or(env!("CARGO_PKG_VERSION"));
+            // The replies do not matter: servers before Redis 7.2 do not know the command.
+            commands.push(words(&["CLIENT", "SETINFO", "LIB-NAME", name]));
+            commands.push(words(&["CLIENT", "SETINFO", "LIB-VER", version]));
+        }
+        let replies = connection.pipeline.call_all(commands).await?;
+        for (position, reply) in replies.iter().take(checked).enumerate() {
+            let Reply::Error(message) = reply else { continue };
+            return Err(match protocol {
+                Protocol::Resp3 if position == 0 && denies_resp3(message) => Refused::Resp3,
+                Protocol::Resp2 if position == 0 && password.is_some() => {
+                    Failure::not_sent(&format!("Password authentication failed: {message}")).into()
+                }
+                _ => Failure::not_sent(message).into(),
             });
         }
-        let mut settings = self.info.redis_settings().clone().set_protocol(protocol);
-        if let Some(login) = login {
-            settings = settings.set_username(login.user()).set_password(login.password());
-        }
-        let handle = SocketHandle::default();
-        let socket = socket::open(&self.info, self.tls.as_ref(), handle.clone(), hub).await?;
-        let (client, driver) = MultiplexedConnection::new_with_config(&settings, socket, config).await?;
-        Ok(Connection { client, socket: handle, loss, pushes, _driver: net::spawn(driver) })
+        Ok(connection)
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+/// The reason why there is no connection.
+enum Refused {
+    /// The server has no RESP3, or denies it to this user.
+    Resp3,
+    Other(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+/// Returns whether the error reply to `HELLO` means that there is no RESP3.
+fn denies_resp3(message: &str) -> bool {
+    ["NOPROTO", "NOPERM", "ERR unknown command"].iter().any(|start| message.starts_with(start))
 }
 
 impl redlock_wire::Connector for Connector {
     type Connection = Connection;
 
     async fn connect(&self, login: Option<&Credentials>, hub: &Hub) -> Result<Connection, Failure> {
-        let connection = match self.open(ProtocolVersion::RESP3, login, hub).await {
-            Err(error) if reply::denies_resp3(&error) => self.open(ProtocolVersion::RESP2, login, hub).await,
-            outcome => outcome,
+        let opened = match self.open(Protocol::Resp3, login, hub).await {
+            Err(Refused::Resp3) => self.open(Protocol::Resp2, login, hub).await,
+            opened => opened,
         };
-        connection.map_err(|error| reply::not_connected(&error))
+        opened.map_err(|refused| match refused {
+            // Nothing that was sent matters.
+            Refused::Other(failure) => Failure::not_sent(&failure.message),
+            Refused::Resp3 => Failure::not_sent("RESP3 denied"),
+        })
     }
 
     /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
@@ -105,81 +145,40 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// One connection of the redis client.
+/// One connection.
 ///
-/// Dropping it ends the client's task, which closes the socket.
+/// Dropping it ends its task, which closes the socket.
 pub struct Connection {
-    client: MultiplexedConnection,
+    pipeline: Pipeline,
     socket: SocketHandle,
-    loss: Arc<Loss>,
-    pushes: bool,
-    /// The client's task, which owns the socket.
+    protocol: Protocol,
+    /// The task that owns the socket.
     _driver: Task,
 }
 
-impl Connection {
-    /// Records the loss if a command failed.
-    fn concluded<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
-        if outcome.is_err() {
-            self.loss.record();
-        }
-        outcome
-    }
-
-    /// Returns an error if the connection is lost.
-    fn check(&self) -> Result<(), Failure> {
-        if self.loss.is_recorded() { Err(Failure::not_sent("the connection is lost")) } else { Ok(()) }
-    }
-}
-
 impl redlock_wire::Connection for Connection {
-    type Packed = Cmd;
+    /// The bytes on the wire.
+    type Packed = Vec<u8>;
 
-    const BATCHES: bool = true;
-
-    fn pack(command: Command<'_>) -> Cmd {
-        pack(command)
+    fn pack(command: Command<'_>) -> Vec<u8> {
+        encode(command)
     }
 
-    /// Boxed, because many requests go in pipelines, whose futures would otherwise reserve space for this future.
-    fn call(&self, command: Cmd) -> impl Future<Output = Result<Reply, Failure>> + Send {
-        Box::pin(async move {
-            self.check()?;
-            let outcome = self.client.clone().send_packed_command(&command).await;
-            self.concluded(match outcome {
-                Ok(value) => Ok(reply::of_value(value)),
-                Err(error) => reply::of_error(&error),
-            })
-        })
+    fn call(&self, command: Vec<u8>) -> impl Future<Output = Result<Reply, Failure>> + Send {
+        self.pipeline.call(command)
     }
 
-    async fn pipeline(&self, requests: Vec<Cmd>) -> Result<Vec<Reply>, Failure> {
-        self.check()?;
-        if requests.is_empty() {
-            return Ok(Vec::new());
-        }
-        let count = requests.len();
-        let mut pipeline = Pipeline::with_capacity(count);
-        for request in requests {
-            pipeline.add_command(request);
-        }
-        let mut client = self.client.clone();
-        // Without this, a task that has used up tokio's budget would not even queue for the client's channel, and later
-        // requests would overtake it.
-        let outcome = unconstrained(client.send_packed_commands(&pipeline, 0, count)).await;
-        self.concluded(match outcome {
-            Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),
-            Err(error) => Err(Failure::maybe_sent(&error.to_string())),
-        })
+    fn pipeline(&self, requests: Vec<Vec<u8>>) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send {
+        self.pipeline.call_all(requests)
     }
 
     fn pushes(&self) -> bool {
-        self.pushes
+        self.protocol == Protocol::Resp3
     }
 
-    /// The client's task hands over a push before it reads any further reply.
+    /// Pushes and replies are read in their order.
     fn reports_flushes(&self) -> bool {
-        self.pushes
+        self.pushes()
     }
 
     fn socket(&self) -> Option<&SocketHandle> {
@@ -187,50 +186,28 @@ impl redlock_wire::Connection for Connection {
     }
 
     async fn lost(&self) {
-        self.loss.wait().await;
+        self.pipeline.lost().await;
     }
 }
 
 /// Shows whether the connection is lost.
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("lost", &self.loss.is_recorded()).finish_non_exhaustive()
+        f.debug_struct("Connection").field("lost", &self.pipeline.is_lost()).finish_non_exhaustive()
     }
 }
 
-/// The flag and the event of a connection's loss.
-#[derive(Default)]
-struct Loss {
-    recorded: AtomicBool,
-    event: Event,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Loss {
-    fn is_recorded(&self) -> bool {
-        self.recorded.load(Ordering::Acquire)
-    }
-
-    fn record(&self) {
-        self.recorded.store(true, Ordering::Release);
-        self.event.notify(usize::MAX);
-    }
-
-    async fn wait(&self) {
-        while !self.is_recorded() {
-            // Listens before it reads the flag, so that the loss is not missed.
-            let event = self.event.listen();
-            if !self.is_recorded() {
-                event.await;
-            }
-        }
-    }
-}
-
-/// Reports the loss when the client's driver task, which holds this, drops it.
-struct Driver(Arc<Loss>);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.record();
+    #[test]
+    fn only_an_error_reply_about_resp3_counts_as_its_denial() {
+        assert!(denies_resp3("ERR unknown command 'HELLO', with args beginning with: '3'"));
+        assert!(denies_resp3("NOPROTO unsupported protocol version"));
+        assert!(denies_resp3("NOPERM this user has no permissions to run the 'hello' command"));
+        assert!(!denies_resp3("WRONGPASS invalid username-password pair"));
+        assert!(!denies_resp3("NOAUTH HELLO must be called with the client already authenticated"));
+        assert!(!denies_resp3("ERR max number of clients reached"));
     }
 }

@@ -180,8 +180,6 @@ mod connection;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod net;
 #[cfg(any(feature = "tokio", feature = "smol"))]
-mod push;
-#[cfg(any(feature = "tokio", feature = "smol"))]
 mod reply;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod shared;

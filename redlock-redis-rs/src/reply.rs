@@ -1,9 +1,9 @@
-//! Converts the client's values and errors to the types of the wire.
+//! Converts values and errors of the client, from a connection of the application, to the types of the wire.
 //!
 //! An error reply of the server is a reply, wherever the client puts it. Any other error means that there is no reply.
 //! The command may then have been sent, unless the connection was known to be lost before.
 
-use redis::{ErrorKind, RedisError, ServerError, Value};
+use redis::{RedisError, ServerError, Value};
 use redlock_wire::{Failure, Reply};
 
 /// Converts a value of the client to a reply.
@@ -37,21 +37,6 @@ pub(crate) fn of_error(error: &RedisError) -> Result<Reply, Failure> {
     }
 }
 
-/// Converts the client's error while it connected.
-pub(crate) fn not_connected(error: &RedisError) -> Failure {
-    Failure::not_sent(&server_error(error).unwrap_or_else(|| error.to_string()))
-}
-
-/// Returns whether the server has no RESP3, or denies it to this user.
-pub(crate) fn denies_resp3(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::RESP3NotSupported
-        || server_error(error).is_some_and(|text| {
-            text.starts_with("NOPROTO")
-                || text.starts_with("NOPERM")
-                || text.starts_with("ERR unknown command")
-        })
-}
-
 /// Returns the text of an error reply; `None` if the error is not from the server.
 fn server_error(error: &RedisError) -> Option<String> {
     let errors = error.clone().into_server_errors()?;
@@ -68,6 +53,7 @@ fn text(error: &ServerError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use redis::ErrorKind;
     use redlock_wire::Sent;
 
     use super::*;
@@ -117,7 +103,6 @@ mod tests {
             assert_eq!(Reply::Error(text.into()), of_value(value.clone()));
             let error = value.extract_error().unwrap_err();
             assert_eq!(Reply::Error(text.into()), of_error(&error).unwrap());
-            assert_eq!(text, not_connected(&error).message);
         }
     }
 
@@ -129,18 +114,6 @@ mod tests {
             RedisError::from((ErrorKind::Client, "anything")),
         ] {
             assert_eq!(Sent::Maybe, of_error(&error).unwrap_err().sent);
-            assert_eq!(Sent::No, not_connected(&error).sent);
         }
-    }
-
-    #[test]
-    fn only_an_error_reply_about_resp3_counts_as_its_denial() {
-        let denies = |wire: &str| denies_resp3(&parsed(wire).extract_error().unwrap_err());
-        assert!(denies("-ERR unknown command 'HELLO', with args beginning with: '3'\r\n"));
-        assert!(denies("-NOPROTO unsupported protocol version\r\n"));
-        assert!(denies("-NOPERM this user has no permissions to run the 'hello' command\r\n"));
-        assert!(!denies("-WRONGPASS invalid username-password pair\r\n"));
-        assert!(!denies("-NOAUTH HELLO must be called with the client already authenticated\r\n"));
-        assert!(!denies("-ERR max number of clients reached\r\n"));
     }
 }

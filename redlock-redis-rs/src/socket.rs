@@ -1,8 +1,4 @@
-//! The socket of a connection. It is created here, not by the client, so that a [`Scanner`] checks the server's bytes
-//! first.
-//!
-//! The client buffers a reply until it is complete, as long as the server sends. It uses up to 20 bytes of memory for
-//! each byte. Behind a [`Guarded`] socket it sees at most a bounded part of such a reply.
+//! The socket of a connection, encrypted or not, on the runtime of the caller.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,14 +10,14 @@ use futures_util::future::{BoxFuture, select_ok};
 use redis::io::tcp::{TcpSettings, socket2::SockRef};
 use redis::{ConnectionAddr, ConnectionInfo};
 use redlock_wire::tls::handshake;
-use redlock_wire::{Hub, Scanner, SocketHandle};
+use redlock_wire::{Hub, SocketHandle};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
 
 use crate::net;
 use crate::tls::Tls;
 
-/// The number of bytes that the client reads before other tasks run.
+/// The number of bytes that the connection reads before other tasks run.
 ///
 /// A server that sends small replies or pushes without end otherwise occupies a thread for many milliseconds at a time.
 const BYTES_PER_TURN: usize = 16 * 1024;
@@ -55,7 +51,7 @@ pub(crate) async fn open(
         ConnectionAddr::Unix(path) => net::unix(path).await?,
         other => return Err(io::Error::other(format!("{other}: this system has no such sockets"))),
     };
-    Ok(Guarded { socket, handle, scanner: Scanner::new(), left: BYTES_PER_TURN })
+    Ok(Guarded { socket, handle, left: BYTES_PER_TURN })
 }
 
 fn attempt<'a>(
@@ -89,65 +85,51 @@ pub(crate) fn set_up(socket: &SockRef<'_>, settings: &TcpSettings) -> io::Result
     Ok(())
 }
 
-/// A socket with bounds on replies, which also fails when the node has given it up.
+/// A socket that yields to other tasks, and fails when the node has given it up.
 pub(crate) struct Guarded {
     socket: Box<dyn Stream>,
     handle: SocketHandle,
-    scanner: Scanner,
     /// The number of bytes left to read in this turn.
     left: usize,
 }
 
-impl AsyncRead for Guarded {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Self { socket, handle, scanner, left } = self.get_mut();
+impl redlock_wire::Socket for Guarded {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Self { socket, handle, left } = self;
         if *left == 0 {
             *left = BYTES_PER_TURN;
             // Wakes this task again after the runtime has looked at all sockets and timers.
             ready!(pin!(yield_now()).poll(cx));
         }
-        let before = buffer.filled().len();
-        let read = handle.read(cx, |cx| Pin::new(socket).poll_read(cx, buffer));
+        let mut buffer = ReadBuf::new(buffer);
+        let read = handle.read(cx, |cx| Pin::new(socket).poll_read(cx, &mut buffer));
         if read.is_pending() {
             *left = BYTES_PER_TURN;
         }
         ready!(read)?;
-        let new = &buffer.filled()[before..];
-        *left = left.saturating_sub(new.len());
-        let scanned = scanner.scan(new);
-        Poll::Ready(
-            scanned.map(drop).map_err(|violation| io::Error::new(io::ErrorKind::InvalidData, violation)),
-        )
+        let count = buffer.filled().len();
+        *left = left.saturating_sub(count);
+        Poll::Ready(Ok(count))
     }
-}
 
-impl AsyncWrite for Guarded {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { socket, handle, .. } = self.get_mut();
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { socket, handle, .. } = self;
         handle.write(|| Pin::new(socket).poll_write(cx, bytes))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { socket, handle, .. } = self.get_mut();
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, handle, .. } = self;
         handle.flush(|| Pin::new(socket).poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { socket, handle, .. } = self.get_mut();
-        handle.flush(|| Pin::new(socket).poll_shutdown(cx))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tokio::io::AsyncReadExt;
+    use redlock_wire::Socket as _;
 
     use super::*;
 
@@ -194,11 +176,10 @@ mod tests {
 
         let sent = Arc::new(AtomicUsize::new(0));
         let flood = Box::new(Flood { sent: Arc::clone(&sent) });
-        let (handle, scanner) = (SocketHandle::default(), Scanner::new());
-        let mut socket = Guarded { socket: flood, handle, scanner, left: BYTES_PER_TURN };
+        let mut socket = Guarded { socket: flood, handle: SocketHandle::default(), left: BYTES_PER_TURN };
         let client = tokio::spawn(async move {
             let mut buffer = [0; CHUNK];
-            while socket.read(&mut buffer).await.unwrap() > 0 {}
+            while poll_fn(|cx| socket.poll_read(cx, &mut buffer)).await.unwrap() > 0 {}
         });
         let mut turns = 0;
         while !client.is_finished() {

@@ -1,4 +1,4 @@
-//! The order of requests that one connection sends as a batch.
+//! The order of requests that one connection sends together.
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 

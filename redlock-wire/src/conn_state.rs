@@ -22,7 +22,6 @@ use crate::admission::rule::Finding;
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
 use crate::native;
-use crate::outbox::Outbox;
 use crate::push::Hub;
 use crate::request::{Dialect, Exchange};
 use crate::socket::{Observation, SocketHandle};
@@ -56,7 +55,6 @@ pub(crate) struct Link<K: Connection> {
     pub(crate) connection: K,
     pub(crate) hub: Hub,
     pub(crate) server: Server,
-    pub(crate) outbox: Outbox<K::Packed>,
     /// The check that follows each vote.
     pub(crate) behind: Behind,
     keeps_order: bool,
@@ -83,7 +81,7 @@ struct Health {
 impl<K: Connection> Link<K> {
     /// Sends a request behind all that were sent before.
     pub(crate) async fn call(&self, request: K::Packed) -> Result<Reply, Failure> {
-        self.outbox.call(&self.connection, request).await
+        self.connection.call(request).await
     }
 
     /// Returns the features of the server that requests use.
@@ -339,7 +337,6 @@ impl<K: Connection> ConnState<K> {
             connection,
             hub,
             server,
-            outbox: Outbox::default(),
             behind,
             keeps_order,
             only_scripts: AtomicBool::new(false),

@@ -66,14 +66,6 @@ pub trait Connection: Send + Sync + 'static {
     /// A command in the client's packed form.
     type Packed: Send + 'static;
 
-    /// `true` if a pipeline is cheaper than separate requests. The default is `false`.
-    ///
-    /// If so, requests of many tasks are sent together, one behind the other. The connection must then [keep the
-    /// order](Connection::keeps_order), and a [`pipeline`](Connection::pipeline) must have its place in that order from
-    /// its first poll on. A runtime that makes busy tasks yield inside the client (tokio's budget) must not come
-    /// between.
-    const BATCHES: bool = false;
-
     /// Converts a command to the client's packed form.
     fn pack(command: Command<'_>) -> Self::Packed;
 

@@ -4,7 +4,7 @@
 //!
 //! Applications use an adapter (`redlock-redis-rs`, `redlock-fred`), not this crate. An adapter for another client
 //! implements [`Connector`] and [`Connection`], reports the server's pushes to a [`Hub`], and creates its nodes with
-//! [`Node::new`].
+//! [`Node::new`]. An adapter that owns its sockets needs no client: a [`Pipeline`] sends the requests.
 //!
 //! # Features
 //!
@@ -34,7 +34,7 @@ mod journal;
 mod native;
 mod node;
 mod options;
-mod outbox;
+mod pipeline;
 mod probe;
 mod push;
 mod reply;
@@ -57,6 +57,7 @@ pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent
 pub use crate::credentials::Credentials;
 pub use crate::node::Node;
 pub use crate::options::Options;
+pub use crate::pipeline::{Pipeline, Socket, decode};
 pub use crate::push::Hub;
 pub use crate::scanner::{MAX_REPLY_BYTES, MAX_REPLY_DEPTH, Scanner, Violation};
 pub use crate::session::Session;

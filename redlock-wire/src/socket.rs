@@ -1,6 +1,6 @@
 //! Observes and ends the use of a connection's socket.
 //!
-//! A client reads and sends in separate tasks. On a busy machine these may be scheduled much later than the tasks in
+//! A connection reads and sends in a separate task. On a busy machine it may be scheduled much later than the tasks in
 //! which a node runs. Two things follow.
 //!
 //! - A server is not silent just because the client has returned no reply. The socket shows more: whether the client

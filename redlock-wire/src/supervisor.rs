@@ -171,7 +171,7 @@ impl<C: Connector> Supervisor<C> {
         true
     }
 
-    /// Drives the connection's outbox until the connection ends. Returns the reason.
+    /// Waits until the connection ends. Returns the reason.
     ///
     /// The connection ends when it is lost, unresponsive, or not in use any more.
     async fn loss(&self, link: &Link<C::Connection>) -> String {
@@ -179,9 +179,8 @@ impl<C: Connector> Supervisor<C> {
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));
-        let over = first(over, self.keep(link));
-        let reason = match first(over, link.outbox.drive(&link.connection)).await {
-            First::Left(First::Left(First::Right(reason))) => reason,
+        let reason = match first(over, self.keep(link)).await {
+            First::Left(First::Right(reason)) => reason,
             _ => LOST,
         };
         // A request may have found the reason.
