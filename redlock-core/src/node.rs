@@ -149,6 +149,7 @@
 
 mod admission;
 mod capabilities;
+mod denial;
 mod entry;
 mod error;
 mod identity;
@@ -165,10 +166,11 @@ pub use async_trait::async_trait;
 
 pub use self::admission::{Admission, AdmissionId, Quarantine, QuarantineReason};
 pub use self::capabilities::Capabilities;
+pub use self::denial::Denial;
 pub use self::entry::LockEntry;
 pub use self::error::{NodeError, NodeErrorKind};
 pub use self::identity::{ConnectionId, ServerId};
-pub use self::reply::{Denial, Reply};
+pub use self::reply::Reply;
 pub use self::request::{Operation, Request};
 pub use self::watch::{Availability, Watch};
 pub use crate::types::claim::Claim;

@@ -13,6 +13,7 @@ pub(crate) mod extend;
 pub(crate) mod extend_error;
 pub(crate) mod fan_out;
 pub(crate) mod keep_for;
+pub(crate) mod outcome;
 pub(crate) mod release;
 pub(crate) mod responses;
 pub(crate) mod round;

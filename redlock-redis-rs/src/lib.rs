@@ -136,7 +136,7 @@
 //!
 //! | Operation | Default limit | Reason |
 //! |---|---|---|
-//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or 15/16 of the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
+//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or 15/16 of the node timeout if that is longer, [`Options::connect_timeout`] | a connection takes three round trips, and more with TLS: raise the limit for distant servers |
 //! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit: the core drops a late request and cleans it up |
 //!
 //! # TLS

@@ -91,12 +91,11 @@ async fn a_flush_completes_all_watches() {
     let node = node(server.url(), &Options::tokio()).unwrap();
     for flush in ["FLUSHALL", "FLUSHDB"] {
         server.command(&["SET", "a", "theirs"]);
-        let watch = async |name| {
-            watching(node.call(Request::Watch(Resource::new(name).unwrap())).await.unwrap()).changed
-        };
+        let watch =
+            async |name| watching(node.call(Request::Watch(Resource::new(name).unwrap())).await.unwrap());
         let (taken, free) = (watch("a").await, watch("b").await);
         server.command(&[flush]);
-        soon(taken).await;
-        soon(free).await;
+        soon(taken.changed).await;
+        soon(free.changed).await;
     }
 }

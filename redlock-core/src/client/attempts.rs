@@ -69,19 +69,27 @@ pub(super) struct Repetitions {
     votes: SplitVotes,
     /// The tokens of the attempts. Their releases may be under way.
     tokens: Vec<Token>,
+    /// The time after which no attempt is repeated, if there is a limit.
+    until: Option<Instant>,
 }
 
 impl Repetitions {
     /// Records a failed attempt. Returns the delay before it is repeated; `None` if it is not.
     ///
     /// If an earlier attempt of this request has the resources, no other client holds them.
-    fn after(&mut self, failure: &mut NotGranted, random: u64) -> Option<Duration> {
+    fn after(&mut self, failure: &mut NotGranted, now: Instant, random: u64) -> Option<Duration> {
         let is_own = || failure.responses.holder().is_some_and(|holder| self.tokens.contains(holder));
         if failure.reason == Reason::Contended && is_own() {
             failure.reason = Reason::Split;
         }
         self.tokens.push(failure.token.clone());
-        if failure.is_split() { self.votes.next(random) } else { None }
+        let delay = if failure.is_split() { self.votes.next(random)? } else { return None };
+        self.until.is_none_or(|until| now + delay < until).then_some(delay)
+    }
+
+    /// Creates a record of attempts that are not repeated after `until`.
+    pub(super) fn until(until: Option<Instant>) -> Self {
+        Self { until, ..Self::default() }
     }
 
     /// Allows as many repetitions as at first. Only the last tokens are kept: the releases of older ones have ended.
@@ -192,7 +200,8 @@ impl CheckedRequest {
                 Err(AttemptError::Closed) => return Err(Error::closed()),
                 Err(AttemptError::NotGranted(failure)) => failure,
             };
-            let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, self.random()));
+            let now = self.handle.now();
+            let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, now, self.random()));
             let Some(delay) = delay else { return Ok(Attempted::NotGranted(failure)) };
             pause(&self.handle, delay).await;
             start = self.handle.now();
@@ -265,7 +274,8 @@ impl CheckedRequest {
                 }
             }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
-                let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, self.random()));
+                let (now, random) = (handle.now(), self.random());
+                let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, now, random));
                 let Some(delay) = delay else { return Err(self.error(*failure)) };
                 pause(handle, delay).await;
                 continue;

@@ -198,7 +198,7 @@ async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) 
     let policy = RetryPolicy { outlasts_outages: true, ..policy };
     let (handle, mut backoff, mut now) = (&request.handle, Backoff::new(policy), start);
     let until = request.permit_until(start, &policy);
-    let mut repetitions = Repetitions::default();
+    let mut repetitions = Repetitions::until(policy.until);
     loop {
         let attempted = request.attempt_until_decided(now, until, &mut repetitions).await;
         let (cause, undecided) = match attempted {

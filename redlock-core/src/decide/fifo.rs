@@ -118,6 +118,14 @@ impl<W: Clone> Queue<W> {
         Wakers { to_wake: if is_earlier { self.next() } else { None }, to_drop: None }
     }
 
+    /// Records that the lock of this turn is being released. It is no longer held, and the turn ends when it is left.
+    pub(crate) fn begin_release(&mut self, number: u64) -> Wakers<W> {
+        if let Some(turn) = self.turn.as_mut().filter(|turn| turn.number == number) {
+            turn.lock = None;
+        }
+        Wakers::default()
+    }
+
     /// Leaves the turn, or stops waiting for it. A turn that was handed over is confirmed by this.
     ///
     /// `now` is called only if the turn passes to a waiting number.
@@ -246,6 +254,21 @@ mod tests {
     /// Returns a token that belongs to `number`.
     fn token(number: u64) -> Token {
         Token::from_bytes(number.to_be_bytes())
+    }
+
+    #[test]
+    fn a_lock_that_is_being_released_has_no_holder_and_keeps_its_turn() {
+        let mut queue = Queue::<u64>::default();
+        assert_eq!(TurnResult::Turn, queue.request_turn(1, at(0), || 1).0);
+        let _ = queue.hold_until(1, &token(1), at(100));
+        assert!(queue.holder().is_some());
+        let _ = queue.begin_release(2);
+        assert!(queue.holder().is_some(), "another turn");
+        let _ = queue.begin_release(1);
+        assert!(queue.holder().is_none());
+        assert_eq!(TurnResult::Wait, queue.request_turn(2, at(200), || 2).0);
+        assert_eq!(Some(2), queue.leave(1, || at(200)).to_wake);
+        assert_eq!(TurnResult::Turn, queue.request_turn(2, at(200), || 2).0);
     }
 
     #[test]

@@ -218,6 +218,13 @@ impl LeaseRecord {
         *locked(&self.gate) = Some(gate);
     }
 
+    /// Records in the queues of this process that the lock is being released.
+    pub(crate) fn begin_leaving_queue(&self) {
+        if let Some(place) = &*locked(&self.place) {
+            place.begin_release();
+        }
+    }
+
     /// Wakes the next task of this process, if it could be [given its turn](Self::hand_over) now. Returns whether there
     /// is one.
     pub(crate) fn wake_next(&self) -> bool {

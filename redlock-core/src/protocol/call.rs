@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use crate::inner::{Peer, ReplyCount};
 use crate::node::{NodeError, Reply, Request};
 use crate::protocol::admission::Check;
+use crate::protocol::outcome::outcome as outcome_of;
 use crate::types::report::Outcome;
 
 /// The future of a reply.
@@ -69,7 +70,7 @@ impl Future for Call<'_> {
         if let Some(check) = check {
             ready!(check.poll_before(cx));
         }
-        let outcome = Reply::outcome(ready!(reply.as_mut().poll(cx)), request);
+        let outcome = outcome_of(ready!(reply.as_mut().poll(cx)), request);
         if !matches!(outcome, Outcome::Failed(_)) {
             replies.add();
         }

@@ -26,6 +26,7 @@ impl EndedLease {
     /// have been carried out after that release.
     pub(crate) fn end(lease: &Arc<LeaseRecord>, now: Instant) -> Self {
         lease.end(now);
+        lease.begin_leaving_queue();
         Self(Arc::clone(lease))
     }
 

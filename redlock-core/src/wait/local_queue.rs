@@ -101,6 +101,11 @@ impl QueuePlace {
         }));
     }
 
+    /// Records that the lock is being released.
+    pub(crate) fn begin_release(&self) {
+        drop(self.with_queues(|queue| queue.begin_release(self.number)));
+    }
+
     /// Wakes the tasks to which the turn can be handed over, before it is.
     pub(crate) fn wake_successors(&self) -> Woken {
         let now = || self.inner.now();

@@ -62,7 +62,10 @@ pub(super) async fn acquire(
         };
         let waits = waits && !is_over;
         if !waits {
-            return Err(not_acquired);
+            // No machine has run the job, so the run does not end like one whose job runs elsewhere.
+            let is_undecided = only_while_undecided && is_read;
+            let kind = if is_undecided { NotAcquiredKind::Unavailable } else { not_acquired.kind };
+            return Err(NotAcquired { kind, ..not_acquired });
         }
         if is_first && (task.wait_for_servers || not_acquired.kind == NotAcquiredKind::Conflict) {
             report(format!("waiting: {}", not_acquired.message));

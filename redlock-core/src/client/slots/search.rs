@@ -176,10 +176,13 @@ impl<'a> Search<'a> {
         drop(self.slots.swap_parked(parked));
     }
 
-    /// Waits for the turn among the tasks of this process. There is none if the local queue is off.
+    /// Waits for the turn among the tasks of this process.
+    ///
+    /// There is none if the local queue is off, or if the request does not wait.
     async fn turn(&self, start: Instant) -> Result<Turn, Error> {
         let handle = &self.request.handle;
-        if !handle.settings.local_queue {
+        // A request that does not wait cannot wait for its turn either, and must not report free slots as held.
+        if !handle.settings.local_queue || self.policy.does_not_wait(start) {
             return Ok(Turn { _place: None, has_waited: false });
         }
         let mut place = QueuePlace::new(Arc::clone(handle), self.slots.queue()?);
