@@ -479,7 +479,9 @@ mod tests {
         let still = format!("error: a: its clock stands still; {late}, or never;");
         assert!(found(-1.0, 0.001).starts_with(&still) && found(-1.0, 0.5).starts_with(&still));
         assert!(found(-1.2, 0.001).starts_with("error: a: its clock goes back; "));
-        for (excess, error) in [(0.0, 0.002), (0.0, 0.005), (0.011, 0.002), (-0.011, 0.002), (0.01, 0.0), (-0.01, 0.0)] {
+        for (excess, error) in
+            [(0.0, 0.002), (0.0, 0.005), (0.011, 0.002), (-0.011, 0.002), (0.01, 0.0), (-0.01, 0.0)]
+        {
             assert_eq!("", found(excess, error), "{excess} {error}");
         }
         for (excess, error) in [(0.02, 0.011), (-0.02, 0.011), (0.0, 0.006), (0.3, 0.3), (-0.9, 2.0)] {

@@ -31,7 +31,7 @@ pub(crate) struct Program {
     pub(crate) tokens: Vec<Token>,
     /// The start times of the rounds of the current lease.
     pub(crate) rounds: Vec<Instant>,
-    attempt: Slot<Result<Option<Guard>, Error>>,
+    attempt: Slot<Result<Guard, Error>>,
     abort_handle: Option<AbortHandle>,
     pub(crate) guard: Option<Guard>,
     pub(crate) extension: Slot<Result<(), ErrorKind>>,
@@ -103,7 +103,9 @@ impl Program {
         self.rounds = vec![self.now()];
         self.attempt = Slot::default();
         let redlock = self.redlock();
-        let (attempt, handle) = abortable(redlock.try_lock("resource", TTL).into_future());
+        // A single attempt. Requests that do not wait would repeat it while the votes are split.
+        let request = redlock.lock("resource", TTL).max_attempts(1);
+        let (attempt, handle) = abortable(request.into_future());
         self.redlocks.push(redlock);
         let slot = Arc::clone(&self.attempt);
         self.abort_handle = Some(handle);
@@ -124,11 +126,12 @@ impl Program {
     pub(crate) fn outcome(&mut self) -> Option<Result<(), ErrorKind>> {
         let outcome = filled(&self.attempt).take()?;
         Some(match outcome {
-            Ok(Some(guard)) => {
+            Ok(guard) => {
                 self.guard = Some(guard);
                 Ok(())
             }
-            Ok(None) => Err(ErrorKind::Contended),
+            // The model does not distinguish the holders that denials name.
+            Err(error) if error.kind() == ErrorKind::Undecided => Err(ErrorKind::Contended),
             Err(error) => Err(error.kind()),
         })
     }
