@@ -82,8 +82,11 @@ impl Repetitions {
         if failure.reason == Reason::Contended && is_own() {
             failure.reason = Reason::Split;
         }
+        if !failure.is_split() {
+            return None;
+        }
         self.tokens.push(failure.token.clone());
-        let delay = if failure.is_split() { self.votes.next(random)? } else { return None };
+        let delay = self.votes.next(random)?;
         self.until.is_none_or(|until| now + delay < until).then_some(delay)
     }
 
