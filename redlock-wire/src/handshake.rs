@@ -132,7 +132,7 @@ pub(crate) const CLUSTER_NODE: &str = "is a cluster node";
 
 /// Returns why the mode of a server makes it unsuitable for locks, from its reply to `INFO server`.
 pub(crate) fn unsuitable_mode(info: &str) -> Option<&'static str> {
-    // Valkey calls the field `server_mode`, unless it is told to be compatible.
+    // Valkey calls the field `server_mode`, except in its mode of compatibility.
     match field(info, "redis_mode").or_else(|| field(info, "server_mode"))? {
         "sentinel" => Some("this server is a Sentinel, which stores no locks; list the independent masters"),
         "cluster" => Some(

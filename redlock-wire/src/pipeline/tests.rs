@@ -16,7 +16,7 @@ use crate::connection::{Failure, Reply, Sent};
 use crate::push::Hub;
 use crate::scanner::{MAX_REPLY_BYTES, Scanner};
 
-/// What the server has sent and received.
+/// The bytes that the server has sent and received.
 struct Wire {
     /// The writes of the driver.
     writes: Vec<String>,
