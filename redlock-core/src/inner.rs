@@ -18,15 +18,16 @@ use event_listener::{Event, EventListener};
 use crate::decide::fencing::Bound;
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
-use crate::node::{Admission, LockNode};
+use crate::node::{LockNode, Profile, Request, ServerId};
 use crate::protocol::cleanup::CleanupQueue;
 use crate::runtime::Runtime;
 use crate::sync::{Mutex, locked};
-use crate::telemetry::admission::AdmissionLog;
+use crate::telemetry::quarantine::QuarantineLog;
 use crate::telemetry::throttle::Throttle;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::owner::Owner;
+use crate::types::report::Outcome;
 use crate::types::resource::Resource;
 use crate::types::ttl::Ttl;
 use crate::wait::limiter::Limiter;
@@ -69,31 +70,31 @@ struct Work {
 /// One configured node, and its pending cleanup.
 pub(crate) struct Peer {
     pub(crate) node: Arc<dyn LockNode>,
+    pub(crate) profile: Profile,
     pub(crate) cleanup: CleanupQueue,
-    admissions: AdmissionLog,
+    quarantines: QuarantineLog,
     pub(crate) replies: ReplyCount,
+    /// The server of the last request.
+    pub(crate) server: Mutex<Option<ServerId>>,
 }
 
 impl Peer {
     fn new(node: Arc<dyn LockNode>) -> Self {
         Self {
+            profile: node.profile(),
             node,
             cleanup: CleanupQueue::default(),
-            admissions: AdmissionLog::default(),
+            quarantines: QuarantineLog::default(),
             replies: ReplyCount::default(),
+            server: Mutex::default(),
         }
     }
 
-    /// Returns whether the votes of the node count.
-    pub(crate) fn is_admitted(&self) -> bool {
-        !matches!(self.node.admission(), Admission::Quarantined(_))
-    }
-
-    /// Reads whether the votes of the node count, and reports a change.
-    pub(crate) fn admission(&self) -> Admission {
-        let admission = self.node.admission();
-        self.admissions.note(self.node.label(), admission);
-        admission
+    /// Reports whether the votes of the node count, if the outcome of a request shows that this has changed.
+    pub(crate) fn note(&self, request: &Request, outcome: &Outcome) {
+        if request.is_vote() && self.profile.longest_ttl.is_some() {
+            self.quarantines.note(self.node.label(), outcome);
+        }
     }
 }
 
@@ -134,11 +135,12 @@ impl Settings {
 
 impl Inner {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
-        let retention = nodes.iter().map(|node| node.capabilities().fence_retention).min();
-        let longest_ttl = nodes.iter().filter_map(|node| node.longest_ttl()).min();
+        let peers: Box<[Peer]> = nodes.into_iter().map(Peer::new).collect();
+        let retention = peers.iter().map(|peer| peer.profile.fence_retention).min();
+        let longest_ttl = peers.iter().filter_map(|peer| peer.profile.longest_ttl).min();
         let limiter = Limiter::new(settings.max_concurrent_attempts);
         Self {
-            peers: nodes.into_iter().map(Peer::new).collect(),
+            peers,
             runtime,
             settings,
             queues: LocalQueues::default(),
@@ -158,7 +160,7 @@ impl Inner {
 
     /// Checks that every node supports fencing tokens.
     pub(crate) fn check_fencing(&self) -> Result<(), Error> {
-        match self.peers.iter().enumerate().find(|(_, peer)| !peer.node.capabilities().fencing) {
+        match self.peers.iter().enumerate().find(|(_, peer)| !peer.profile.fencing) {
             None => Ok(()),
             Some((index, peer)) => {
                 let message = format!(
@@ -172,7 +174,7 @@ impl Inner {
 
     /// Checks that every node supports readers, and the gate as a name.
     pub(crate) fn check_sharing(&self, gate: &Resource) -> Result<(), Error> {
-        if let Some(peer) = self.peers.iter().find(|peer| !peer.node.capabilities().shared) {
+        if let Some(peer) = self.peers.iter().find(|peer| !peer.profile.shared) {
             let message = format!("cannot share locks: node {} does not support it", peer.node.label());
             return Err(Error::new(ErrorKind::Unsupported, message));
         }

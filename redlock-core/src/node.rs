@@ -2,8 +2,8 @@
 //!
 //! # Custom backends
 //!
-//! Implement [`LockNode`] for any store that can set an absent value with an expiry, and can compare a value before it
-//! deletes it. [`label`](LockNode::label) returns the name of the node, and [`call`](LockNode::call) carries out a
+//! Implement [`Backend`] for any store that can set an absent value with an expiry, and can compare a value before it
+//! deletes it. [`label`](Backend::label) returns the name of the node, and [`reply_to`](Backend::reply_to) carries out a
 //! [`Request`]. Three requests are required. Each has a [`Claim`] (resources and a token), and is atomic on its node:
 //!
 //! | Request | Effect | Reply |
@@ -12,25 +12,34 @@
 //! | [`Extend`] | makes each TTL at least `ttl`, if all resources still hold the token | granted or denied |
 //! | [`Release`] | deletes each resource that still holds the token, no others | deleted: `true` if any was |
 //!
-//! All others are optional. [`capabilities`](LockNode::capabilities) returns the supported requests:
+//! All others are optional. [`profile`](Backend::profile) returns the supported requests:
 //!
 //! - [`Inspect`](Request::Inspect) returns the holder of a resource.
 //! - [`Watch`](Request::Watch) notifies waiters when a resource may be free.
 //! - [`Keep`](Request::Keep) sets the remaining time of a lock that its owner no longer uses.
 //! - [`AcquireShared`] lets many readers hold a resource: see [below](self#readers).
-//! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
-//! - [`server`](LockNode::server) lets the core detect two names of one server.
-//! - [`admission`](LockNode::admission) protects locks against a server that has lost its data.
+//!
+//! # Connections
+//!
+//! A backend with connections implements [`LockNode`] instead. [`begin`](LockNode::begin) chooses the connection of a
+//! request, once, and states it:
+//!
+//! - [`Exchange::connection`] lets the core finish its cleanup sooner.
+//! - [`Exchange::server`] lets the core detect two names of one server.
+//! - [`Begun::Connecting`] states that nothing was sent yet. A request that ends before it is sent needs no cleanup.
+//!
+//! A node that wraps another one, to record requests or to inject faults, forwards `begin`, and thus every operation.
 //!
 //! # Restart admission
 //!
 //! A server that comes back without its keys grants locks that other clients still hold. A backend that can detect this
-//! excludes such a server until the lost locks have expired. Otherwise operators must do so. It implements:
+//! excludes such a server until the lost locks have expired. Otherwise operators must do so. It has:
 //!
-//! - [`longest_ttl`](LockNode::longest_ttl), the bound of all TTLs. The core rejects longer ones.
-//! - [`admission`](LockNode::admission), which returns whether votes count. A node is [quarantined](Quarantine) for the
-//!   [time](Quarantine::duration) that follows from this bound, from the last loss that is possible.
-//! - [`connected`](LockNode::connected), if the node connects on first use.
+//! - [`Profile::longest_ttl`], the bound of all TTLs. The core rejects longer ones.
+//! - An [`Admission`], read when a request is sent and when its reply is read. [`Admission::judge`] takes votes away. A
+//!   node is [quarantined](Quarantine) for the [time](Quarantine::duration) that follows from this bound, from the last
+//!   loss that is possible.
+//! - [`Status::quarantine`], so that waiting clients make no attempts meanwhile.
 //! - [`Vouch`](Request::Vouch), with which an operator ends a quarantine.
 //!
 //! Every request is sent to a node in quarantine, and carried out there. The core only does not count its votes. Thus
@@ -49,7 +58,7 @@
 //!
 //! `Acquire`, `Extend` and `Release` do not change the counters. Plain and fenced locks exclude each other, and only
 //! fenced locks are ordered. All checks come before the first change. An unused counter may be forgotten after a day,
-//! or after the [time that the backend states](Capabilities::fence_retention).
+//! or after the [time that the backend states](Profile::fence_retention).
 //!
 //! A counter or a number to be written that is [too far ahead](crate::FencingToken::is_plausible) of the node's clock is an
 //! error. Nothing is changed then.
@@ -94,18 +103,18 @@
 //! use std::sync::Mutex;
 //!
 //! use redlock_core::Resource;
-//! use redlock_core::node::{Denial, LockNode, NodeError, Reply, Request, Token, async_trait};
+//! use redlock_core::node::{Backend, Denial, NodeError, Reply, Request, Token, async_trait};
 //! use redlock_core::runtime::{Instant, suspend_aware_now};
 //!
 //! struct InProcess(Mutex<HashMap<Resource, (Token, Instant)>>);
 //!
 //! #[async_trait]
-//! impl LockNode for InProcess {
+//! impl Backend for InProcess {
 //!     fn label(&self) -> &str {
 //!         "in-process"
 //!     }
 //!
-//!     async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+//!     async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
 //!         let mut held = self.0.lock().unwrap();
 //!         let now = suspend_aware_now();
 //!         held.retain(|_, (_, deadline)| *deadline > now);
@@ -141,39 +150,41 @@
 //!                 });
 //!                 Ok(Reply::Deleted(held.len() < before))
 //!             }
-//!             other => Err(NodeError::unsupported(&other)),
+//!             other => Err(NodeError::unsupported(other)),
 //!         }
 //!     }
 //! }
 //! ```
 
 mod admission;
-mod capabilities;
-mod denial;
-mod entry;
-mod error;
-mod identity;
+mod backend;
+mod begun;
+mod profile;
 mod reply;
 mod request;
+mod status;
 mod watch;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use async_trait::async_trait;
 
-pub use self::admission::{Admission, AdmissionId, Quarantine, QuarantineReason};
-pub use self::capabilities::Capabilities;
-pub use self::denial::Denial;
-pub use self::entry::LockEntry;
-pub use self::error::{NodeError, NodeErrorKind};
-pub use self::identity::{ConnectionId, ServerId};
+pub use self::admission::{Admission, AdmissionId};
+pub use self::backend::Backend;
+pub use self::begun::{Begun, Connecting, Exchange};
+pub use self::profile::Profile;
 pub use self::reply::Reply;
 pub use self::request::{Operation, Request};
+pub use self::status::Status;
 pub use self::watch::{Availability, Watch};
 pub use crate::types::claim::Claim;
+pub use crate::types::denial::Denial;
+pub use crate::types::entry::LockEntry;
+pub use crate::types::identity::{ConnectionId, ServerId};
+pub use crate::types::node_error::{NodeError, NodeErrorKind};
+pub use crate::types::quarantine::{Quarantine, QuarantineReason};
 pub use crate::types::token::Token;
 pub use crate::types::ttl::Ttl;
 
@@ -183,16 +194,6 @@ use crate::types::resource::Resource;
 /// One independent lock server.
 ///
 /// The [module docs](self) describe how to implement a custom backend.
-///
-/// # Errors
-///
-/// A request fails with a [`NodeError`], whose [kind](NodeErrorKind) states the possible effects.
-///
-/// # Cancel safety
-///
-/// If the future of a request is dropped, at any await, it is unknown whether the request is carried out. It must be
-/// carried out completely or not at all. A request that has not been sent by then must never be sent.
-#[async_trait]
 pub trait LockNode: Send + Sync + 'static {
     /// Returns a human-readable name of the node, such as `10.0.0.1:6379`.
     ///
@@ -200,83 +201,25 @@ pub trait LockNode: Send + Sync + 'static {
     /// same label are rejected, as one server that is listed twice.
     fn label(&self) -> &str;
 
-    /// Carries out a request.
+    /// Returns the constant facts about the node. The default supports no optional operation.
+    fn profile(&self) -> Profile {
+        Profile::default()
+    }
+
+    /// Returns the present state, for hints and for display. The default knows nothing.
+    fn status(&self) -> Status {
+        Status::default()
+    }
+
+    /// Begins a request.
     ///
     /// [`Request`] states the effect of each operation and its replies. A node that does not support an operation
-    /// returns [`NodeError::unsupported`].
-    async fn call(&self, request: Request) -> Result<Reply, NodeError>;
-
-    /// Returns the ordered connection that a request sent now would use, if any.
+    /// replies with [`NodeError::unsupported`]. This function does not block, and sends nothing: the request is sent
+    /// when its reply is first polled.
     ///
-    /// The server carries out the requests of one connection in the order in which they were sent. An identifier
-    /// belongs to one connection and is never reused. Thus two equal readings mean that the connection was the same all
-    /// the time.
-    ///
-    /// The core uses it to recognize that a release followed a write whose reply was lost. Without it, the core sends a
-    /// second release.
-    ///
-    /// When this value changes, nothing is sent over the earlier connection any more. This includes requests whose
-    /// futures are still polled, and requests that the client has queued. A write that arrives after its cleanup leaves
-    /// a key until its TTL expires.
-    fn connection(&self) -> Option<ConnectionId> {
-        None
-    }
-
-    /// Returns the identity of the server, if the backend knows it.
-    ///
-    /// Nodes with the same identity count as one. The core calls this with every vote, so it should return a stored
-    /// number.
-    fn server(&self) -> Option<ServerId> {
-        None
-    }
-
-    /// Returns the longest TTL that clients may request, if locks are protected against [lost data](Admission).
-    ///
-    /// The core rejects longer TTLs with [`InvalidInput`](crate::ErrorKind::InvalidInput), before it sends anything. The
-    /// shortest of all nodes applies. It must not change while the node is in use. The time of
-    /// [`Keep`](Request::Keep) is not limited, so a key that is kept longer than this is not protected.
-    ///
-    /// The default is `None`: there is no limit.
-    fn longest_ttl(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Returns whether a vote counts on a request that is sent now, or whose reply is read now.
-    ///
-    /// The core calls this twice for every vote, so it should return a stored value. The vote counts if both values are
-    /// equal, and not [`Quarantined`](Admission::Quarantined). Thus the identifier of an admission must have changed by
-    /// the time when the reply to a request is returned, in each of these cases:
-    ///
-    /// - The request was sent over another connection.
-    /// - The server had lost locks before it carried out the request.
-    ///
-    /// The default is [`Unchecked`](Admission::Unchecked): the votes always count.
-    fn admission(&self) -> Admission {
-        Admission::Unchecked
-    }
-
-    /// Waits until the connection attempt has ended that a request would wait for.
-    ///
-    /// The core calls this before it sends a request to a node that has no [connection](Self::connection), or that is not
-    /// [checked](QuarantineReason::NotChecked). If the time limit of the request ends first, the request is never sent.
-    /// Thus nothing has to be released there. The default returns at once.
-    ///
-    /// # Cancel safety
-    ///
-    /// If this future is dropped, nothing changes.
-    // As `#[async_trait]` would write it, but without an allocation.
-    fn connected<'a, 'f>(&'a self) -> Pin<Box<dyn Future<Output = ()> + Send + 'f>>
-    where
-        'a: 'f,
-        Self: 'f,
-    {
-        Box::pin(Connected)
-    }
-
-    /// Returns the optional operations that the backend supports.
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-    }
+    /// The connection is chosen here, so the facts in the returned value belong to this request. Without a connection,
+    /// nothing is sent: the core waits for the connection attempt, then begins the request again, if it still wants it.
+    fn begin(&self, request: &Request) -> Begun;
 
     /// Checks whether this backend can lock a resource of this name.
     ///
@@ -298,15 +241,26 @@ pub trait LockNode: Send + Sync + 'static {
     fn set_node_timeout(&self, timeout: Duration) {
         let _ = timeout;
     }
-}
 
-/// The default of [`LockNode::connected`].
-struct Connected;
-
-impl Future for Connected {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
+    /// Carries out a request, and waits for the reply. For tests and tools: the core calls [`begin`](Self::begin).
+    ///
+    /// ```
+    /// # use redlock_core::IntoResource;
+    /// # use redlock_core::node::{LockNode, Reply, Request};
+    /// # use redlock_testkit::{MemoryNode, block_on};
+    /// let node = MemoryNode::new("a");
+    /// let request = Request::Inspect("orders:42".into_resource()?);
+    /// assert_eq!(Reply::Holder(None), block_on(node.call(request))?);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    fn call(&self, request: Request) -> Pin<Box<dyn Future<Output = Result<Reply, NodeError>> + Send + '_>> {
+        Box::pin(async move {
+            loop {
+                match self.begin(&request) {
+                    Begun::Sent(exchange) => return exchange.reply.await,
+                    Begun::Connecting(attempt) => attempt.await,
+                }
+            }
+        })
     }
 }

@@ -4,7 +4,6 @@
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_round;
-pub(crate) mod admission;
 pub(crate) mod attempt_error;
 pub(crate) mod call;
 pub(crate) mod cleanup;

@@ -59,10 +59,8 @@ use std::time::Duration;
 use event_listener::EventListener;
 
 use crate::types::error::Error;
+pub use crate::types::BoxFuture;
 pub use crate::types::instant::{Instant, suspend_aware_now};
-
-/// A boxed future that owns its data and may move between threads.
-pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Time, tasks and random numbers.
 ///

@@ -6,7 +6,7 @@
 //! Without a subscriber, nothing here allocates or reads a clock. The feature `metrics` is an exception: it passes
 //! numbers to the facade, with or without a recorder.
 
-pub(crate) mod admission;
+pub(crate) mod quarantine;
 pub(crate) mod throttle;
 
 use std::time::Duration;

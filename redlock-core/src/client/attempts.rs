@@ -409,7 +409,7 @@ impl CheckedRequest {
     /// Creates the token of one attempt.
     fn token(&self) -> Token {
         let owner = self.owner.as_ref().or(self.handle.settings.owner.as_ref());
-        Token::random(&*self.handle.runtime, owner)
+        Token::random(|bytes| self.handle.runtime.fill_random(bytes), owner)
     }
 
     /// Makes one attempt. Its validity counts from `since`.

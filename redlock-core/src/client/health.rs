@@ -288,7 +288,7 @@ pub(crate) async fn health(inner: &Arc<Inner>) -> Health {
 }
 
 async fn probe(inner: Arc<Inner>, responder: Responder<Health>) {
-    let token = Token::random(&*inner.runtime, None);
+    let token = Token::random(|bytes| inner.runtime.fill_random(bytes), None);
     let name = [PROBE, token.as_bytes()].concat();
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let claim = Claim::new(resources, token);

@@ -231,7 +231,7 @@ impl fmt::Display for Inspection {
 
 pub(crate) async fn inspect(inner: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
     inner.check_call(std::slice::from_ref(&resource))?;
-    let able = inner.peers.iter().filter(|peer| peer.node.capabilities().inspect).count();
+    let able = inner.peers.iter().filter(|peer| peer.profile.inspect).count();
     if able < inner.quorum() {
         let (nodes, quorum) = (inner.peers.len(), inner.quorum());
         let message = format!(

@@ -1,22 +1,6 @@
-//! Restart admission: which votes count, and when a quorum can count again.
-//!
-//! A vote counts if the node was admitted when the request was sent, and is still admitted when the reply is read. The
-//! two readings must be of one admission. In between, the node may have lost the lock of another client and have been
-//! admitted over another connection. A vote that does not count is neither a grant nor a denial. The quorum stays one
-//! of all nodes.
+//! When a quorum of nodes can count again.
 
 use std::time::Duration;
-
-use crate::node::{Admission, Quarantine, QuarantineReason};
-
-/// Returns why a vote does not count; `None` if it counts.
-pub(crate) fn uncounted(before: Admission, after: Admission) -> Option<Quarantine> {
-    match (before, after) {
-        (_, Admission::Quarantined(quarantine)) | (Admission::Quarantined(quarantine), _) => Some(quarantine),
-        _ if before == after => None,
-        _ => Some(Quarantine::new(QuarantineReason::Changed).ending_in(Duration::ZERO)),
-    }
-}
 
 /// The time from which the next vote of a node counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,34 +32,6 @@ pub(crate) fn until_quorum(nodes: impl Iterator<Item = Countable>, quorum: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::AdmissionId;
-
-    fn quarantined(reason: QuarantineReason) -> Admission {
-        Admission::Quarantined(Quarantine::new(reason))
-    }
-
-    #[test]
-    fn a_vote_counts_only_within_one_admission() {
-        let [one, other] = [1, 2].map(|id| Admission::Admitted(AdmissionId(id)));
-        let out = quarantined(QuarantineReason::Restarted);
-        let counts = |before, after| uncounted(before, after).is_none();
-        assert!(counts(Admission::Unchecked, Admission::Unchecked));
-        assert!(counts(one, one));
-        assert!(!counts(one, other), "the node was admitted again in between");
-        assert!(!counts(out, one), "the request was sent during the quarantine");
-        assert!(!counts(one, out), "the node was quarantined meanwhile");
-        assert!(!counts(out, out));
-        assert!(!counts(Admission::Unchecked, one));
-    }
-
-    #[test]
-    fn the_later_reason_is_reported() {
-        let (earlier, later) =
-            (quarantined(QuarantineReason::NotChecked), quarantined(QuarantineReason::Restarted));
-        let reason = |before, after| uncounted(before, after).map(|quarantine| quarantine.reason);
-        assert_eq!(Some(QuarantineReason::Restarted), reason(earlier, later));
-        assert_eq!(Some(QuarantineReason::NotChecked), reason(earlier, Admission::Admitted(AdmissionId(1))));
-    }
 
     #[test]
     fn a_quorum_counts_when_the_last_missing_node_does() {

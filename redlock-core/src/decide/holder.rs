@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::node::LockEntry;
+use crate::types::entry::LockEntry;
 use crate::types::token::Token;
 
 /// The view of one voter.

@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use crate::node::ConnectionId;
+use crate::types::identity::ConnectionId;
 use crate::types::instant::Instant;
 
 /// The state of the writes of a claim on one node.

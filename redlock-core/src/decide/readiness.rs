@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::node::Admission;
+use crate::types::quarantine::Quarantine;
 use crate::types::instant::Instant;
 use crate::types::ttl::EXPIRY_GRANULE;
 
@@ -37,13 +37,13 @@ pub(crate) enum Readiness {
 }
 
 impl NodeView {
-    /// Returns the view that follows from the admission alone.
+    /// Returns the view that follows from the quarantine alone.
     ///
     /// A node in quarantine grants nothing before the end of the quarantine.
-    pub(crate) fn of_admission(admission: Admission, now: Instant) -> Self {
-        match admission {
-            Admission::Unchecked | Admission::Admitted(_) => Self::Free,
-            Admission::Quarantined(quarantine) => {
+    pub(crate) fn of_quarantine(quarantine: Option<Quarantine>, now: Instant) -> Self {
+        match quarantine {
+            None => Self::Free,
+            Some(quarantine) => {
                 quarantine.remaining.map_or(Self::Unknown, |remaining| Self::Taken(Some(now + remaining)))
             }
         }

@@ -281,7 +281,7 @@ impl RenewalTask {
     }
 
     fn connections_now(&self) -> impl Iterator<Item = Option<ConnectionId>> {
-        self.lease.inner().peers.iter().map(|peer| peer.node.connection())
+        self.lease.inner().peers.iter().map(|peer| peer.node.status().connection)
     }
 
     /// Returns whether a node uses another connection than at the last renewal.

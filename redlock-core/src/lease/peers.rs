@@ -121,7 +121,7 @@ impl LeaseRecord {
             return None;
         }
         for index in nodes {
-            state.peers[*index].writes.begin(self.inner().peers[*index].node.connection());
+            state.peers[*index].writes.begin(self.inner().peers[*index].node.status().connection);
         }
         state.status.ttl()
     }
@@ -163,7 +163,7 @@ impl LeaseRecord {
         let state = locked(&self.state);
         let peers = self.inner().peers.iter().zip(&state.peers);
         let connection = |(peer, own): (&Peer, &LeasePeer)| {
-            if own.writes.is_written() { peer.node.connection() } else { own.writes.write_connection() }
+            if own.writes.is_written() { peer.node.status().connection } else { own.writes.write_connection() }
         };
         peers.map(connection).collect()
     }
@@ -173,7 +173,7 @@ impl LeaseRecord {
         let state = locked(&self.state);
         let peers = self.inner().peers.iter().zip(&state.peers);
         let connection = |(peer, own): (&Peer, &LeasePeer)| {
-            if own.writes.has_unsettled() { None } else { peer.node.connection() }
+            if own.writes.has_unsettled() { None } else { peer.node.status().connection }
         };
         peers.map(connection).collect()
     }

@@ -81,7 +81,7 @@ impl LeaseRecord {
     pub(crate) fn new(handle: Arc<Handle>, claim: Claim, mode: Mode, since: Instant) -> Arc<Self> {
         let first_write = |peer: &crate::inner::Peer| {
             let mut writes = WriteState::default();
-            writes.begin(peer.node.connection());
+            writes.begin(peer.node.status().connection);
             LeasePeer::new(writes)
         };
         let peers = handle.peers.iter().map(first_write).collect();

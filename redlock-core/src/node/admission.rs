@@ -2,15 +2,21 @@
 //!
 //! A server that comes back without its keys grants locks that other clients still hold. Thus a node is *quarantined*
 //! until the last lock that it may have lost has expired. Its votes do not count meanwhile.
+//!
+//! A vote counts if the node was admitted when the request was sent, and is still admitted when the reply is read. The
+//! two readings must be of one admission. In between, the node may have lost the lock of another client and have been
+//! admitted over another connection. A vote that does not count is neither a grant nor a denial. The quorum stays one
+//! of all nodes.
 
-use std::fmt;
 use std::time::Duration;
 
-use crate::types::ttl::EXPIRY_GRANULE;
+use super::Reply;
+use crate::types::quarantine::{Quarantine, QuarantineReason};
 
 /// The admission of a node, which determines if its votes count.
 ///
-/// See [`LockNode::admission`](super::LockNode::admission).
+/// A backend that takes part in [restart admission](crate::node#restart-admission) reads it around each request, and
+/// passes it to [`judge`](Admission::judge). The rest of this crate knows only which replies have no vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The backend does not check for lost locks. The votes count.
@@ -28,123 +34,76 @@ pub enum Admission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdmissionId(pub u64);
 
-/// The time in which the votes of a node do not count, and the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Quarantine {
-    /// The reason.
-    pub reason: QuarantineReason,
-    /// The time until the votes count again, if it is known.
-    pub remaining: Option<Duration>,
-}
-
-/// The reason for which the votes of a node do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum QuarantineReason {
-    /// There is no connection, or the server has not been checked over it.
-    NotChecked,
-    /// The connection or the admission changed while the request was in flight.
-    Changed,
-    /// The server was started again.
-    Restarted,
-    /// The server has lost its data, or is used for the first time.
-    DataLost,
-    /// The server was a replica before.
-    Promoted,
-    /// One of the other reasons applies, which another client has detected.
-    Recent,
-    /// The server is a replica.
-    Replica,
-    /// The server does not permit the check.
-    NoPermission,
-    /// A later version of this library has checked the server.
-    LaterVersion,
-}
-
-/// The shortest quarantine.
-///
-/// It covers the counters of fenced locks. A new counter starts with the time of the server, in steps of 4.2 s. The clock
-/// may differ by 1.8 s from the clock that the lost counters followed.
-const SHORTEST: Duration = Duration::from_secs(6);
-
-impl Quarantine {
-    /// Creates a quarantine of unknown duration.
+impl Admission {
+    /// Takes the vote of a reply away, if it does not count.
+    ///
+    /// `self` is the admission when the request was sent, and `after` the one when the reply is read. Replies without a
+    /// vote, such as those to releases, stay as they are.
     ///
     /// ```
-    /// # use redlock_core::node::{Admission, Quarantine, QuarantineReason};
-    /// // While the backend has no connection to its server.
-    /// let quarantine = Quarantine::new(QuarantineReason::NotChecked);
-    /// let shown = "may have lost locks (server not checked yet)";
-    /// assert_eq!(shown, quarantine.to_string());
-    /// let admission = Admission::Quarantined(quarantine);
+    /// # use redlock_core::node::{Admission, AdmissionId, Reply};
+    /// let before = Admission::Admitted(AdmissionId(1));
+    /// assert_eq!(Reply::Granted, before.judge(Reply::Granted, before));
+    ///
+    /// // The connection has changed meanwhile.
+    /// let after = Admission::Admitted(AdmissionId(2));
+    /// assert!(matches!(before.judge(Reply::Granted, after), Reply::Quarantined(..)));
     /// ```
     #[must_use]
-    pub fn new(reason: QuarantineReason) -> Self {
-        Self { reason, remaining: None }
+    pub fn judge(self, reply: Reply, after: Self) -> Reply {
+        match (&reply, self.uncounted(after)) {
+            (Reply::Deleted(_) | Reply::Watching(_) | Reply::Quarantined(..), _) | (_, None) => reply,
+            (_, Some(quarantine)) => Reply::Quarantined(Box::new(reply), quarantine),
+        }
     }
 
-    /// Sets the time until the votes count again.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::node::{Quarantine, QuarantineReason};
-    /// // The server has been up for 10 s, and the longest TTL is 30 s.
-    /// let whole = Quarantine::duration(Duration::from_secs(30));
-    /// let remaining = whole.saturating_sub(Duration::from_secs(10));
-    /// let quarantine = Quarantine::new(QuarantineReason::Restarted);
-    /// let quarantine = quarantine.ending_in(remaining);
-    /// assert!(quarantine.to_string().ends_with("counts again in 20.3s"));
-    /// ```
-    #[must_use]
-    pub fn ending_in(mut self, remaining: Duration) -> Self {
-        self.remaining = Some(remaining);
-        self
-    }
-
-    /// Returns how long a node stays in quarantine after it has lost locks.
-    ///
-    /// The time is 1 % and 2 ms longer than the [longest TTL](super::LockNode::longest_ttl), and at least 6 s.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use redlock_core::node::Quarantine;
-    ///
-    /// let seconds = Duration::from_secs;
-    /// assert_eq!(seconds(6), Quarantine::duration(seconds(1)));
-    /// assert_eq!(Duration::from_millis(30_302), Quarantine::duration(seconds(30)));
-    /// ```
-    #[must_use]
-    pub fn duration(longest_ttl: Duration) -> Duration {
-        longest_ttl.saturating_add(longest_ttl / 100).saturating_add(EXPIRY_GRANULE).max(SHORTEST)
-    }
-}
-
-/// Formats as `may have lost locks (server restarted), counts again in 12.3s`.
-impl fmt::Display for Quarantine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "may have lost locks ({})", self.reason)?;
-        match self.remaining {
-            Some(remaining) => write!(f, ", counts again in {remaining:.1?}"),
-            None => Ok(()),
+    /// Returns why a vote does not count; `None` if it counts.
+    fn uncounted(self, after: Self) -> Option<Quarantine> {
+        match (self, after) {
+            (_, Self::Quarantined(quarantine)) | (Self::Quarantined(quarantine), _) => Some(quarantine),
+            _ if self == after => None,
+            _ => Some(Quarantine::new(QuarantineReason::Changed).ending_in(Duration::ZERO)),
         }
     }
 }
 
-/// Formats as a phrase, such as `server restarted`.
-impl fmt::Display for QuarantineReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotChecked => "server not checked yet",
-            Self::Changed => "connection changed during the request",
-            Self::Restarted => "server restarted",
-            Self::DataLost => "server without its data, or used for the first time",
-            Self::Promoted => "server promoted from a replica",
-            Self::Recent => "server restarted, promoted or without its data",
-            Self::Replica => "server is a replica",
-            Self::NoPermission => "no permission to check the server",
-            Self::LaterVersion => "server checked by a later version",
-        })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quarantined(reason: QuarantineReason) -> Admission {
+        Admission::Quarantined(Quarantine::new(reason))
+    }
+
+    #[test]
+    fn a_vote_counts_only_within_one_admission() {
+        let [one, other] = [1, 2].map(|id| Admission::Admitted(AdmissionId(id)));
+        let out = quarantined(QuarantineReason::Restarted);
+        let counts = |before: Admission, after| before.uncounted(after).is_none();
+        assert!(counts(Admission::Unchecked, Admission::Unchecked));
+        assert!(counts(one, one));
+        assert!(!counts(one, other), "the node was admitted again in between");
+        assert!(!counts(out, one), "the request was sent during the quarantine");
+        assert!(!counts(one, out), "the node was quarantined meanwhile");
+        assert!(!counts(out, out));
+        assert!(!counts(Admission::Unchecked, one));
+    }
+
+    #[test]
+    fn the_later_reason_is_reported() {
+        let (earlier, later) =
+            (quarantined(QuarantineReason::NotChecked), quarantined(QuarantineReason::Restarted));
+        let reason = |before: Admission, after| before.uncounted(after).map(|quarantine| quarantine.reason);
+        assert_eq!(Some(QuarantineReason::Restarted), reason(earlier, later));
+        assert_eq!(Some(QuarantineReason::NotChecked), reason(earlier, Admission::Admitted(AdmissionId(1))));
+    }
+
+    #[test]
+    fn only_votes_are_taken_away() {
+        let out = quarantined(QuarantineReason::Restarted);
+        let judge = |reply| out.judge(reply, out);
+        assert!(matches!(judge(Reply::Granted), Reply::Quarantined(..)));
+        assert!(matches!(judge(Reply::Holder(None)), Reply::Quarantined(..)));
+        assert_eq!(Reply::Deleted(true), judge(Reply::Deleted(true)), "releases always count");
     }
 }

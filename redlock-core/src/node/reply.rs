@@ -1,12 +1,15 @@
 //! The replies of a node.
 
-use super::{Denial, LockEntry, Watch};
+use super::Watch;
+use crate::types::denial::Denial;
+use crate::types::entry::LockEntry;
 use crate::types::fencing_token::FencingToken;
+use crate::types::quarantine::Quarantine;
 
 /// The reply of a node to a [`Request`](super::Request). Errors are not replies.
 ///
-/// The variants of [`Request`](super::Request) state which replies belong to a request. The core treats any other reply as an error
-/// with an unknown effect.
+/// The variants of [`Request`](super::Request) state which replies belong to a request. The core treats any other reply
+/// as an error with an unknown effect.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reply {
@@ -27,6 +30,8 @@ pub enum Reply {
     Holder(Option<LockEntry>),
     /// The reply to a watch.
     Watching(Watch),
+    /// A reply that has no vote, because the server may have lost locks. See [`Admission`](super::Admission).
+    Quarantined(Box<Reply>, Quarantine),
 }
 
 /// Replies are equal if they are the same, so tests can compare them. A watch equals no other.
@@ -40,6 +45,9 @@ impl PartialEq for Reply {
             (Self::Denied(one), Self::Denied(other)) => one == other,
             (Self::Deleted(one), Self::Deleted(other)) => one == other,
             (Self::Holder(one), Self::Holder(other)) => one == other,
+            (Self::Quarantined(one, why), Self::Quarantined(other, other_why)) => {
+                one == other && why == other_why
+            }
             _ => false,
         }
     }

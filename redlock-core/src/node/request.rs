@@ -49,7 +49,7 @@ pub enum Request {
     /// [`DamagedCounter`](super::NodeErrorKind::DamagedCounter) if it is not plausible, not a number, or at its
     /// maximum.
     ///
-    /// A backend that supports this states it in its [capabilities](super::Capabilities::fencing), for this operation
+    /// A backend that supports this states it in its [profile](super::Profile::fencing), for this operation
     /// and the next two.
     AcquireFenced(Claim, Ttl),
     /// Extends the claim, and sets the counters of its resources to the fencing token.
@@ -78,25 +78,25 @@ pub enum Request {
     /// absent or has readers. The time of this reader is the TTL then. If the token reads all resources already, the
     /// request is granted, nothing is changed, and the gate does not matter. Otherwise denied, and nothing is changed.
     ///
-    /// A backend that supports this states it in its [capabilities](super::Capabilities::shared), for this operation
+    /// A backend that supports this states it in its [profile](super::Profile::shared), for this operation
     /// and for [`WatchShared`](Request::WatchShared).
     AcquireShared(Claim, Resource, Ttl),
     /// Sets the TTL of each resource, even to a shorter one, if all resources hold the token.
     ///
     /// It is the last operation of a client on its claim. A backend that supports it states so in its
-    /// [capabilities](super::Capabilities::keep). The replies are those of [`Extend`](Request::Extend).
+    /// [profile](super::Profile::keep). The replies are those of [`Extend`](Request::Extend).
     Keep(Claim, Ttl),
     /// Returns the holder of a resource on this node, and changes nothing.
     ///
     /// [`Holder`](super::Reply::Holder) with the token and its remaining time at one moment, or `None` if the resource
     /// is free. A key of another type is an error.
     ///
-    /// A backend that supports this states it in its [capabilities](super::Capabilities::inspect).
+    /// A backend that supports this states it in its [profile](super::Profile::inspect).
     Inspect(Resource),
     /// Begins to watch a resource, and returns its present state.
     ///
     /// A later change by any client completes [`Watch::changed`](super::Watch::changed). Without this operation, the
-    /// core polls. A backend that supports this states it in its [capabilities](super::Capabilities::watch).
+    /// core polls. A backend that supports this states it in its [profile](super::Profile::watch).
     Watch(Resource),
     /// Begins to watch a resource for a reader. Same as [`Watch`](Request::Watch), except that readers count as free.
     WatchShared(Resource),
@@ -181,8 +181,17 @@ impl Request {
         }
     }
 
-    /// Returns whether the reply has a vote, which counts only from a node that may vote. Releases always count.
-    pub(crate) fn is_vote(&self) -> bool {
+    /// Returns whether the reply is a vote, which does not count during a [quarantine](super::Admission).
+    ///
+    /// ```
+    /// # use redlock_core::IntoResources;
+    /// # use redlock_core::node::{Claim, Request, Token, Ttl};
+    /// let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+    /// assert!(Request::Acquire(claim.clone(), Ttl::MAX).is_vote());
+    /// assert!(!Request::Release(claim).is_vote(), "releases always count");
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
+    pub fn is_vote(&self) -> bool {
         !matches!(self, Self::Release(_) | Self::Vouch)
     }
 }

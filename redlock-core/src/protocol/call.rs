@@ -1,6 +1,4 @@
 //! One request to one node, as a future of its outcome.
-//!
-//! This is the only place where a vote is checked for [admission](crate::decide::admission). Releases always count.
 
 use std::future::Future;
 use std::mem;
@@ -8,13 +6,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crate::inner::{Peer, ReplyCount};
-use crate::node::{NodeError, Reply, Request};
-use crate::protocol::admission::Check;
+use crate::node::{Begun, Connecting, Exchange, NodeError, Reply, Request};
 use crate::protocol::outcome::outcome as outcome_of;
+use crate::sync::locked;
+use crate::types::BoxFuture;
 use crate::types::report::Outcome;
-
-/// The future of a reply.
-type ReplyFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, NodeError>> + Send + 'a>>;
 
 /// A request to one node. It completes with the reply or the error of the node.
 pub(crate) struct Call<'a> {
@@ -22,10 +18,15 @@ pub(crate) struct Call<'a> {
     replies: &'a ReplyCount,
     /// Their number when [`other_replies`](Self::other_replies) was called last.
     seen: u32,
-    /// `None` if the reply counts in any case.
-    check: Option<Check<'a>>,
+    peer: Option<&'a Peer>,
     request: Request,
-    reply: ReplyFuture<'a>,
+    state: State,
+}
+
+enum State {
+    New,
+    Connecting(Connecting),
+    Sent(BoxFuture<Result<Reply, NodeError>>),
 }
 
 impl<'a> Call<'a> {
@@ -36,14 +37,12 @@ impl<'a> Call<'a> {
 
     /// Same as [`new`](Self::new), with a separate count of replies.
     pub(crate) fn counted_by(replies: &'a ReplyCount, peer: &'a Peer, request: Request) -> Self {
-        let check = request.is_vote().then(|| Check::new(peer));
-        let reply = peer.node.call(request.clone());
-        Self { replies, seen: replies.get(), check, request, reply }
+        Self { replies, seen: replies.get(), peer: Some(peer), request, state: State::New }
     }
 
     /// Returns whether the request may have been sent.
     pub(crate) fn is_begun(&self) -> bool {
-        self.check.as_ref().is_none_or(Check::is_read)
+        matches!(self.state, State::Sent(_))
     }
 
     /// Returns the outcome if the request has not ended at its time limit. It must not be polled any more.
@@ -60,24 +59,42 @@ impl<'a> Call<'a> {
         let before = mem::replace(&mut self.seen, self.replies.get());
         self.seen.wrapping_sub(before)
     }
+
+    fn begin(&self) -> State {
+        let peer = self.peer.expect("a call without a peer has begun");
+        match peer.node.begin(&self.request) {
+            Begun::Sent(Exchange { reply, server, .. }) => {
+                *locked(&peer.server) = server;
+                State::Sent(reply)
+            }
+            Begun::Connecting(attempt) => State::Connecting(attempt),
+        }
+    }
 }
 
 impl Future for Call<'_> {
     type Output = Outcome;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let Self { replies, check, request, reply, .. } = self.get_mut();
-        if let Some(check) = check {
-            ready!(check.poll_before(cx));
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let this = &mut *self;
+        let reply = loop {
+            match &mut this.state {
+                State::New => this.state = this.begin(),
+                State::Connecting(attempt) => {
+                    ready!(Pin::new(attempt).poll(cx));
+                    this.state = this.begin();
+                }
+                State::Sent(reply) => break ready!(reply.as_mut().poll(cx)),
+            }
+        };
+        let outcome = outcome_of(reply, &this.request);
+        if let Some(peer) = this.peer {
+            peer.note(&this.request, &outcome);
         }
-        let outcome = outcome_of(ready!(reply.as_mut().poll(cx)), request);
         if !matches!(outcome, Outcome::Failed(_)) {
-            replies.add();
+            this.replies.add();
         }
-        Poll::Ready(match check {
-            Some(check) => check.judge(outcome),
-            None => outcome,
-        })
+        Poll::Ready(outcome)
     }
 }
 
@@ -86,13 +103,13 @@ impl<'a> Call<'a> {
     /// Creates the call of a release with this reply.
     pub(crate) fn release_with(
         replies: &'a ReplyCount,
-        reply: impl Future<Output = Result<Reply, NodeError>> + Send + 'a,
+        reply: impl Future<Output = Result<Reply, NodeError>> + Send + 'static,
     ) -> Self {
         use crate::node::{Claim, Token};
         use crate::types::resource::IntoResources;
 
         let resources = "a".into_resources().expect("the name is valid");
         let request = Request::Release(Claim::new(resources, Token::from_bytes("t")));
-        Self { replies, seen: replies.get(), check: None, request, reply: Box::pin(reply) }
+        Self { replies, seen: replies.get(), peer: None, request, state: State::Sent(Box::pin(reply)) }
     }
 }

@@ -140,5 +140,5 @@ pub(crate) fn ended(
         Outcome::NotHeld => Some(false),
         _ => None,
     };
-    EndedRelease { deleted, connection: inner.peers[index].node.connection(), sent, at }
+    EndedRelease { deleted, connection: inner.peers[index].node.status().connection, sent, at }
 }

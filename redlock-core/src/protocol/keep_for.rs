@@ -42,7 +42,7 @@ pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> 
 
 /// Checks that every node can keep locks.
 pub(crate) fn check_support(inner: &Inner) -> Result<(), Error> {
-    match inner.peers.iter().find(|peer| !peer.node.capabilities().keep) {
+    match inner.peers.iter().find(|peer| !peer.profile.keep) {
         None => Ok(()),
         Some(peer) => {
             let message = format!("cannot keep locks: node {} does not support it", peer.node.label());

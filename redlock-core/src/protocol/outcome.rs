@@ -31,6 +31,13 @@ pub(crate) fn outcome(result: Result<Reply, NodeError>, of: &Request) -> Outcome
         (Reply::Deleted(false), Release(_)) => Outcome::NotHeld,
         (Reply::Holder(None), Inspect(_)) => Outcome::Free,
         (Reply::Holder(Some(entry)), Inspect(_)) => Outcome::Held(entry),
+        (Reply::Quarantined(reply, quarantine), of) => match outcome(Ok(*reply), of) {
+            Outcome::Failed(error) => Outcome::Failed(error),
+            outcome => {
+                let granted = matches!(outcome, Outcome::Granted | Outcome::GrantedFenced(_));
+                Outcome::Quarantined { granted, quarantine }
+            }
+        },
         (reply, of) => Outcome::Failed(NodeError::unknown(format!(
             "the backend replied {reply:?} to a request of another kind ({})",
             of.operation()

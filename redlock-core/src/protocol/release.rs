@@ -96,7 +96,7 @@ impl<'a> HandOver<'a> {
         let inner = self.lease.inner();
         let nodes = inner.peers.iter().zip(&self.before);
         let is_behind = |(peer, before): &(&Peer, &Option<ConnectionId>)| {
-            before.is_some() && peer.node.connection() == **before
+            before.is_some() && peer.node.status().connection == **before
         };
         if nodes.filter(is_behind).count() >= inner.quorum() {
             self.lease.hand_over();

@@ -10,6 +10,7 @@ use crate::decide::holder::{self, Contention, HolderReply, contention};
 use crate::decide::tally::{Tally, VoteState};
 use crate::inner::Inner;
 use crate::node::{Denial, NodeError, NodeErrorKind, ServerId};
+use crate::sync::locked;
 use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::fencing_token::FencingToken;
@@ -286,11 +287,11 @@ impl Response {
         index: usize,
         inner: &Inner,
     ) -> Self {
-        let node = &inner.peers[index].node;
-        telemetry::voted(operation, node.label(), &outcome, latency);
+        let peer = &inner.peers[index];
+        telemetry::voted(operation, peer.node.label(), &outcome, latency);
         let server = match outcome {
             Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
-            _ => node.server(),
+            _ => *locked(&peer.server),
         };
         Self { outcome, latency, server }
     }

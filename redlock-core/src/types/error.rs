@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::node::Denial;
+use crate::types::denial::Denial;
 use crate::types::lease_state::Loss;
 use crate::types::report::{self, NodeReport, NodeReports, Outcome};
 use crate::types::token::{Fingerprint, Token};

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::node::{Denial, LockEntry, NodeError, Quarantine};
+use crate::types::denial::Denial;
+use crate::types::entry::LockEntry;
 use crate::types::fencing_token::FencingToken;
+use crate::types::node_error::NodeError;
+use crate::types::quarantine::Quarantine;
 use crate::types::token::Token;
 
 /// A report about one node: its index, label, outcome and latency.

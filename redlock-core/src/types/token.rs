@@ -7,7 +7,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::runtime::Runtime;
 use crate::types::owner::{Owner, SEPARATOR};
 
 /// The value of the keys of a lock, different for every attempt. A secret.
@@ -31,14 +30,14 @@ const RANDOM: usize = 40;
 
 impl Token {
     /// Creates a random token: owner label and `#` if any, and 160 bits in hexadecimal.
-    pub(crate) fn random(runtime: &dyn Runtime, owner: Option<&Owner>) -> Self {
+    pub(crate) fn random(fill: impl FnOnce(&mut [u8]), owner: Option<&Owner>) -> Self {
         let label = owner.map_or("", Owner::as_str).as_bytes();
         let mut text = [SEPARATOR; Owner::MAX_LEN + 1 + RANDOM];
         text[..label.len()].copy_from_slice(label);
         let start = if label.is_empty() { 0 } else { label.len() + 1 };
         let end = start + RANDOM;
         let mut random = [0; RANDOM / 2];
-        runtime.fill_random(&mut random);
+        fill(&mut random);
         for (byte, pair) in random.iter().zip(text[start..end].chunks_exact_mut(2)) {
             pair[0] = HEX[usize::from(byte >> 4)];
             pair[1] = HEX[usize::from(byte & 15)];
@@ -246,35 +245,13 @@ mod tests {
         }
     }
 
-    /// A runtime that supplies only random bytes.
-    #[derive(Debug)]
-    struct Fixed(u8);
-
-    impl Runtime for Fixed {
-        fn now(&self) -> crate::runtime::Instant {
-            unreachable!("an unexpected clock reading")
-        }
-
-        fn sleep(&self, _: std::time::Duration) -> crate::runtime::BoxFuture<()> {
-            unreachable!("an unexpected sleep")
-        }
-
-        fn spawn(&self, _: crate::runtime::BoxFuture<()>) {
-            unreachable!("an unexpected task")
-        }
-
-        fn fill_random(&self, bytes: &mut [u8]) {
-            bytes.fill(self.0);
-        }
-    }
-
     #[test]
     fn a_label_precedes_the_random_part_and_is_displayed() {
-        let bare = Token::random(&Fixed(0xa5), None);
+        let bare = Token::random(|bytes| bytes.fill(0xa5), None);
         assert_eq!("a5".repeat(20).as_bytes(), bare.as_bytes());
         assert_eq!(None, bare.owner());
         for label in ["h", "host-1:4242", &"x".repeat(64)] {
-            let token = Token::random(&Fixed(0xa5), Some(&Owner::new(label).unwrap()));
+            let token = Token::random(|bytes| bytes.fill(0xa5), Some(&Owner::new(label).unwrap()));
             assert_eq!(format!("{label}#{}", "a5".repeat(20)).as_bytes(), token.as_bytes());
             assert_eq!(Some(label), token.owner());
             assert_eq!(Some(label), token.fingerprint().owner());

@@ -31,7 +31,7 @@ pub(crate) async fn is_used(
     let mut views: Vec<Vec<View<'_>>> = inner
         .peers
         .iter()
-        .filter(|peer| peer.node.capabilities().watch)
+        .filter(|peer| peer.profile.watch)
         .map(|peer| {
             resources
                 .iter()

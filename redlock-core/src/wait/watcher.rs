@@ -75,6 +75,7 @@ enum QueryPermit<'a> {
 /// The watch of one resource on one node.
 struct NodeWatch<'a> {
     node: &'a dyn LockNode,
+    is_supported: bool,
     resource: &'a Resource,
     /// True if readers count as free.
     for_reader: bool,
@@ -103,11 +104,11 @@ impl<'a> LockWatcher<'a> {
     ///
     /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
     pub(crate) fn new(inner: &'a Arc<Inner>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
-        let watches = |node: &'a dyn LockNode| {
-            let of_claim = resources.iter().map(|resource| NodeWatch::new(node, resource, gate.is_some()));
-            of_claim.chain(gate.map(|gate| NodeWatch::new(node, gate, false))).collect()
+        let watches = |peer: &'a Peer| {
+            let of_claim = resources.iter().map(|resource| NodeWatch::new(peer, resource, gate.is_some()));
+            of_claim.chain(gate.map(|gate| NodeWatch::new(peer, gate, false))).collect()
         };
-        let watches = inner.peers.iter().map(|peer| watches(&*peer.node)).collect();
+        let watches = inner.peers.iter().map(watches).collect();
         Self { inner, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
     }
 
@@ -180,7 +181,7 @@ impl<'a> LockWatcher<'a> {
                 continue;
             }
             let may_be_free = |(watches, peer): &(&Vec<NodeWatch<'_>>, &Peer)| {
-                peer.is_admitted() && watches.iter().all(|watch| watch.may_be_free(now))
+                peer.node.status().quarantine.is_none() && watches.iter().all(|watch| watch.may_be_free(now))
             };
             let candidates = self.watches.iter().zip(&self.inner.peers).filter(may_be_free).count();
             if self.probes.see(candidates, self.inner.quorum()) {
@@ -209,7 +210,7 @@ impl<'a> LockWatcher<'a> {
     /// Returns the view of each node: the combined views of its resources and its admission.
     fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + '_ {
         self.watches.iter().zip(&self.inner.peers).map(move |(watches, peer)| {
-            let admission = NodeView::of_admission(peer.node.admission(), now);
+            let admission = NodeView::of_quarantine(peer.node.status().quarantine, now);
             watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
         })
     }
@@ -242,9 +243,10 @@ impl<'a> LockWatcher<'a> {
 }
 
 impl<'a> NodeWatch<'a> {
-    fn new(node: &'a dyn LockNode, resource: &'a Resource, for_reader: bool) -> Self {
+    fn new(peer: &'a Peer, resource: &'a Resource, for_reader: bool) -> Self {
         Self {
-            node,
+            node: &*peer.node,
+            is_supported: peer.profile.watch,
             resource,
             for_reader,
             phase: Phase::Idle(Instant::ORIGIN),
@@ -305,7 +307,7 @@ impl<'a> NodeWatch<'a> {
         loop {
             self.phase = match &mut self.phase {
                 Phase::Idle(at) if *at > now => return Some(*at),
-                Phase::Idle(_) if !self.node.capabilities().watch => Phase::Idle(now + LONGEST_INTERVAL),
+                Phase::Idle(_) if !self.is_supported => Phase::Idle(now + LONGEST_INTERVAL),
                 Phase::Idle(_) if !may_query => return None,
                 Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.begin()),
                 Phase::Arming(time_limit, watch) => {

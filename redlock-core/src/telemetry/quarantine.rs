@@ -1,46 +1,42 @@
 //! The log messages and metrics about nodes in quarantine.
 //!
-//! A request that detects a change emits them. A node that is merely not connected emits nothing here.
+//! A reply that shows a change emits them. A node that is merely not connected emits nothing here.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::TARGET;
-use crate::node::{Admission, AdmissionId, Quarantine, QuarantineReason};
 use crate::sync::{Mutex, locked};
+use crate::types::quarantine::{Quarantine, QuarantineReason};
+use crate::types::report::Outcome;
 
-/// The last known admission of one node.
+/// What is known about the quarantine of one node.
 #[derive(Debug, Default)]
-pub(crate) struct AdmissionLog {
-    /// The mark of the present admission; 0 during a quarantine and before the first reading.
-    mark: AtomicU64,
+pub(crate) struct QuarantineLog {
+    /// True since a vote counted, until one does not.
+    counts: AtomicBool,
     /// The reason of the quarantine, if it was logged.
     logged: Mutex<Option<QuarantineReason>>,
 }
 
-/// Returns the mark of an admission: not zero, and different for admissions that follow each other.
-fn mark(AdmissionId(id): AdmissionId) -> u64 {
-    id.wrapping_add(1).max(1)
-}
-
-impl AdmissionLog {
+impl QuarantineLog {
     /// Reports a change. Usually there is none, which costs one atomic load.
-    pub(crate) fn note(&self, node: &str, admission: Admission) {
-        match admission {
-            Admission::Unchecked => {}
-            Admission::Admitted(id) if self.mark.load(Ordering::Relaxed) == mark(id) => {}
-            Admission::Admitted(id) => {
-                self.mark.store(mark(id), Ordering::Relaxed);
+    pub(crate) fn note(&self, node: &str, outcome: &Outcome) {
+        match outcome {
+            Outcome::Quarantined { quarantine, .. } => self.quarantined(node, *quarantine),
+            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => {}
+            _ if self.counts.load(Ordering::Relaxed) => {}
+            _ => {
+                self.counts.store(true, Ordering::Relaxed);
                 if locked(&self.logged).take().is_some() {
                     tracing::info!(target: TARGET, node, "node admitted");
                 }
                 counts(node, true);
             }
-            Admission::Quarantined(quarantine) => self.quarantined(node, quarantine),
         }
     }
 
     fn quarantined(&self, node: &str, Quarantine { reason, remaining }: Quarantine) {
-        if self.mark.swap(0, Ordering::Relaxed) != 0 {
+        if self.counts.swap(false, Ordering::Relaxed) {
             counts(node, false);
         }
         if matches!(reason, QuarantineReason::NotChecked | QuarantineReason::Changed) {

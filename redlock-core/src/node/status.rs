@@ -1,0 +1,44 @@
+//! The present state of a node.
+
+use crate::types::identity::ConnectionId;
+use crate::types::quarantine::Quarantine;
+
+/// The present state of a node, for hints and for display.
+///
+/// No vote and no cleanup depends on it: the facts about a request are in its [`Exchange`](super::Exchange).
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Status {
+    /// The connection in use. After a change, a kept lock is renewed early.
+    pub connection: Option<ConnectionId>,
+    /// The quarantine of the server, during which a waiting client counts it as taken.
+    pub quarantine: Option<Quarantine>,
+}
+
+impl Status {
+    /// Sets the connection in use.
+    ///
+    /// ```
+    /// # use redlock_core::node::{ConnectionId, Status};
+    /// let status = Status::default().over(ConnectionId(7));
+    /// assert_eq!(Some(ConnectionId(7)), status.connection);
+    /// ```
+    #[must_use]
+    pub fn over(mut self, connection: ConnectionId) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+
+    /// Sets the quarantine of the server.
+    ///
+    /// ```
+    /// # use redlock_core::node::{Quarantine, QuarantineReason, Status};
+    /// let status = Status::default().in_quarantine(Quarantine::new(QuarantineReason::Restarted));
+    /// assert!(status.quarantine.is_some());
+    /// ```
+    #[must_use]
+    pub fn in_quarantine(mut self, quarantine: Quarantine) -> Self {
+        self.quarantine = Some(quarantine);
+        self
+    }
+}
