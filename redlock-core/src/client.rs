@@ -2,9 +2,13 @@
 
 pub(crate) mod attempts;
 pub(crate) mod builder;
+pub(crate) mod guard;
+pub(crate) mod handle;
 pub(crate) mod health;
 pub(crate) mod inspect;
+pub(crate) mod keep_alive;
 pub(crate) mod lead;
+pub(crate) mod lease;
 pub(crate) mod once_per;
 pub(crate) mod redlock;
 pub(crate) mod request;
@@ -13,4 +17,5 @@ pub(crate) mod run;
 pub(crate) mod run_error;
 pub(crate) mod rw_lock;
 pub(crate) mod slots;
+mod until_state;
 pub(crate) mod vouch;

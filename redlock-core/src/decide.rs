@@ -17,3 +17,4 @@ pub(crate) mod renewal;
 pub(crate) mod tally;
 pub(crate) mod time_limit;
 pub(crate) mod validity;
+pub(crate) mod votes;

@@ -1,8 +1,5 @@
-//! One lock: its state, the waits for a change of it, and the handles of its owner.
+//! One lock as a value: what its owner knows about it, and about each node.
 
-pub(crate) mod guard;
-pub(crate) mod handle;
-pub(crate) mod keep_alive;
-mod peers;
+pub(crate) mod mode;
+pub(crate) mod peer;
 pub(crate) mod record;
-pub(crate) mod watch;

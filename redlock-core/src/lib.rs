@@ -143,32 +143,31 @@
 pub mod blocking;
 mod client;
 mod decide;
-mod drive;
-mod inner;
 mod lease;
 #[cfg(all(test, loom))]
 mod loom_fixtures;
 pub mod node;
-mod protocol;
+mod queue;
+mod round;
 pub mod runtime;
 mod sync;
 mod telemetry;
 mod types;
-mod wait;
+mod watch;
 
 pub use crate::client::builder::Builder;
+pub use crate::client::guard::Guard;
 pub use crate::client::health::{Health, NodeHealth};
 pub use crate::client::inspect::{Inspection, LockStatus};
+pub use crate::client::keep_alive::KeepAlive;
 pub use crate::client::lead::{Candidate, Leadership, LeadershipState};
+pub use crate::client::lease::Lease;
 pub use crate::client::once_per::{JobOutcome, OncePer};
 pub use crate::client::redlock::Redlock;
 pub use crate::client::request::{LockRequest, TryLockRequest};
 pub use crate::client::run_error::RunError;
 pub use crate::client::rw_lock::{ReadGuard, ReadRequest, RwLock};
 pub use crate::client::slots::{SlotGuard, SlotLease, SlotRequest, SlotToken, Slots};
-pub use crate::lease::guard::Guard;
-pub use crate::lease::handle::Lease;
-pub use crate::lease::keep_alive::KeepAlive;
 #[cfg(feature = "smol")]
 pub use crate::runtime::smol::SmolRuntime;
 #[cfg(feature = "tokio")]

@@ -177,12 +177,12 @@ pub(crate) fn lost(claim: &Claim, loss: &Loss) {
 }
 
 /// Records the outcome of a release.
-pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, &Error>) {
+pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, ErrorKind>) {
     let outcome = match result {
         Ok(ReleaseOutcome::Released) => "released",
         Ok(ReleaseOutcome::AlreadyExpired) => "already_expired",
         Ok(ReleaseOutcome::AlreadyLost) => "already_lost",
-        Err(error) => kind(error.kind()),
+        Err(failure) => kind(failure),
     };
     let resources = claim.all_resources();
     tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), outcome, "lease released");

@@ -9,7 +9,6 @@ pub(crate) mod fencing_token;
 pub(crate) mod identity;
 pub(crate) mod instant;
 pub(crate) mod lease_state;
-pub(crate) mod mode;
 pub(crate) mod node_error;
 pub(crate) mod owner;
 pub(crate) mod quarantine;

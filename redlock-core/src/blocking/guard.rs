@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::Thread;
-use crate::lease::keep_alive::KeepAlive;
+use crate::client::keep_alive::KeepAlive;
 use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
 use crate::types::lease_state::{LeaseState, Loss};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::Thread;
 use super::guard::{Guard, Lease};
+use crate::client::keep_alive::KeepAlive;
 use crate::client::run;
 use crate::client::run_error::RunError;
-use crate::lease::keep_alive::KeepAlive;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
 

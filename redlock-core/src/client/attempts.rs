@@ -10,28 +10,28 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::client::guard::Guard;
+use crate::client::handle::Handle;
+use crate::client::keep_alive::KeepAlive;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
-use crate::inner::Handle;
-use crate::lease::guard::Guard;
-use crate::lease::keep_alive::KeepAlive;
-use crate::lease::record::LeaseRecord;
-use crate::protocol::acquire;
-use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
+use crate::lease::mode::Mode;
+use crate::queue::limiter::Permit;
+use crate::queue::local_queue::{FAIRNESS_YIELD, QueuePlace};
+use crate::round::acquire::Acquire;
+use crate::round::engine::run;
+use crate::round::failure::{Cause, Failure};
 use crate::runtime::{LONGEST_SLEEP, random, sleep_until};
 use crate::telemetry;
 use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
-use crate::types::mode::Mode;
 use crate::types::owner::Owner;
 use crate::types::resource::Resources;
 use crate::types::token::Token;
 use crate::types::ttl::Ttl;
-use crate::wait::limiter::Permit;
-use crate::wait::local_queue::{FAIRNESS_YIELD, QueuePlace};
-use crate::wait::pause::is_used;
-use crate::wait::watcher::{LockWatcher, WakeReason};
+use crate::watch::pause::is_used;
+use crate::watch::watcher::{LockWatcher, WakeReason};
 
 /// The default waiting time for a lock that another client holds.
 ///
@@ -57,7 +57,7 @@ pub(super) enum Attempted {
     Acquired(Guard),
     /// Another task of this process waits for the lock, or holds it: then with its token. Nothing was sent.
     Busy(Option<Token>),
-    NotGranted(Box<NotGranted>),
+    NotGranted(Failure),
 }
 
 /// The number of tokens that a request keeps when it begins to repeat its attempt again.
@@ -74,18 +74,18 @@ pub(super) struct Repetitions {
 }
 
 impl Repetitions {
-    /// Records a failed attempt. Returns the delay before it is repeated; `None` if it is not.
+    /// Records a failed attempt with this token. Returns the delay before it is repeated; `None` if it is not.
     ///
     /// If an earlier attempt of this request has the resources, no other client holds them.
-    fn after(&mut self, failure: &mut NotGranted, now: Instant, random: u64) -> Option<Duration> {
-        let is_own = || failure.responses.holder().is_some_and(|holder| self.tokens.contains(holder));
-        if failure.reason == Reason::Contended && is_own() {
-            failure.reason = Reason::Split;
+    fn after(&mut self, token: Token, failure: &mut Failure, now: Instant, random: u64) -> Option<Duration> {
+        let is_own = || failure.holder().is_some_and(|holder| self.tokens.contains(holder));
+        if *failure.cause() == Cause::Contended && is_own() {
+            failure.set_cause(Cause::Split);
         }
         if !failure.is_split() {
             return None;
         }
-        self.tokens.push(failure.token.clone());
+        self.tokens.push(token);
         let delay = self.votes.next(random)?;
         self.until.is_none_or(|until| now + delay < until).then_some(delay)
     }
@@ -115,7 +115,7 @@ impl CheckedRequest {
             Ok(Attempted::Acquired(guard)) => Ok(Some(guard)),
             Ok(Attempted::Busy(_)) => Ok(None),
             Ok(Attempted::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
-            Ok(Attempted::NotGranted(failure)) => Err(self.error(*failure)),
+            Ok(Attempted::NotGranted(failure)) => Err(self.error(failure)),
             Err(error) => Err(error),
         };
         let failure = match &result {
@@ -194,17 +194,18 @@ impl CheckedRequest {
         let mut start = start;
         loop {
             self.handle.resume_cleanup();
-            let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
+            let (permit, since) = match Permit::try_new(&self.handle.limiter, Class::Attempt) {
                 Some(permit) => (permit, start),
                 None => (self.permit(until).await?, self.handle.now()),
             };
-            let mut failure = match self.make(self.token(), since, permit).await {
+            let token = self.token();
+            let mut failure = match self.make(token.clone(), since, permit).await? {
                 Ok(guard) => return Ok(Attempted::Acquired(self.acquired(guard, place).await)),
-                Err(AttemptError::Closed) => return Err(Error::closed()),
-                Err(AttemptError::NotGranted(failure)) => failure,
+                Err(failure) => failure,
             };
             let now = self.handle.now();
-            let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, now, self.random()));
+            let delay =
+                repetitions.as_mut().and_then(|past| past.after(token, &mut failure, now, self.random()));
             let Some(delay) = delay else { return Ok(Attempted::NotGranted(failure)) };
             pause(&self.handle, delay).await;
             start = self.handle.now();
@@ -239,32 +240,32 @@ impl CheckedRequest {
         // A request that does not wait repeats its attempt only while the votes are split.
         let mut repetitions = policy.does_not_wait(start).then(Repetitions::default);
         // The last attempt, if another client held the lock.
-        let mut contended: Option<Box<NotGranted>> = None;
+        let mut contended: Option<Failure> = None;
         loop {
             // This precedes the permit, because attempts may be held back until cleanup that stopped with its runtime
             // continues.
             handle.resume_cleanup();
-            let permit = match Permit::try_new(handle, Class::Attempt) {
+            let permit = match Permit::try_new(&handle.limiter, Class::Attempt) {
                 Some(permit) => permit,
                 None => {
                     just_now = None;
                     match self.permit(self.permit_until(start, policy)).await {
                         Ok(permit) => permit,
-                        Err(error) => return Err(contended.map_or(error, |failure| self.error(*failure))),
+                        Err(error) => return Err(contended.map_or(error, |failure| self.error(failure))),
                     }
                 }
             };
             let began = just_now.take().unwrap_or_else(|| handle.now());
-            let mut failure = match self.make(self.token(), began, permit).await {
+            let token = self.token();
+            let mut failure = match self.make(token.clone(), began, permit).await? {
                 Ok(guard) => return Ok(self.acquired(guard, place).await),
-                Err(AttemptError::Closed) => return Err(Error::closed()),
-                Err(AttemptError::NotGranted(failure)) => failure,
+                Err(failure) => failure,
             };
-            let Some(retry_cause) = failure.reason.retry_cause() else {
-                return Err(self.error(*failure));
+            let Some(retry_cause) = failure.retry_cause() else {
+                return Err(self.error(failure));
             };
             if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
-                let holder = failure.responses.holder();
+                let holder = failure.holder();
                 match unconfirmed.iter().position(|token| Some(token) == holder) {
                     // The attempt overtook the release, so it is repeated once after the release.
                     Some(position) => {
@@ -278,8 +279,9 @@ impl CheckedRequest {
             }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
                 let (now, random) = (handle.now(), self.random());
-                let delay = repetitions.as_mut().and_then(|past| past.after(&mut failure, now, random));
-                let Some(delay) = delay else { return Err(self.error(*failure)) };
+                let delay =
+                    repetitions.as_mut().and_then(|past| past.after(token, &mut failure, now, random));
+                let Some(delay) = delay else { return Err(self.error(failure)) };
                 pause(handle, delay).await;
                 continue;
             };
@@ -316,7 +318,7 @@ impl CheckedRequest {
     /// `None` for readers, and if the queues are switched off.
     fn place(&self) -> Option<QueuePlace> {
         let queues = self.handle.settings.local_queue && self.mode.gate().is_none();
-        queues.then(|| QueuePlace::new(Arc::clone(&self.handle), self.resources.clone()))
+        queues.then(|| QueuePlace::new(Arc::clone(&self.handle.queues), self.resources.clone()))
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.
@@ -371,7 +373,7 @@ impl CheckedRequest {
     async fn permit(&self, until: Option<Instant>) -> Result<Permit, Error> {
         let handle = &self.handle;
         let poll_interval = handle.limiter.poll_interval();
-        match in_time(handle, until, poll_interval, Permit::wait(handle, Class::Attempt)).await {
+        match in_time(handle, until, poll_interval, Permit::wait(&handle.limiter, Class::Attempt)).await {
             Waited::Done(permit) => Ok(permit),
             Waited::TimedOut => Err(self.overloaded()),
             Waited::Closed => Err(Error::closed()),
@@ -398,12 +400,12 @@ impl CheckedRequest {
     }
 
     /// Creates the public error of a failed attempt.
-    pub(super) fn error(&self, failure: NotGranted) -> Error {
+    pub(super) fn error(&self, failure: Failure) -> Error {
         failure.into_error(&self.resources, &self.handle)
     }
 
     fn node_timeout(&self) -> Duration {
-        self.handle.settings.timeout_within(self.ttl)
+        self.handle.rules.timeout_within(self.ttl)
     }
 
     /// Creates the token of one attempt.
@@ -413,16 +415,32 @@ impl CheckedRequest {
     }
 
     /// Makes one attempt. Its validity counts from `since`.
-    async fn make(&self, token: Token, since: Instant, permit: Permit) -> Result<Guard, AttemptError> {
+    ///
+    /// The permit is returned at the decision. The rest of the work needs none, so another attempt may begin.
+    async fn make(
+        &self,
+        token: Token,
+        since: Instant,
+        permit: Permit,
+    ) -> Result<Result<Guard, Failure>, Error> {
+        let handle = &self.handle;
         let claim = Claim::new(self.resources.clone(), token);
-        let lease = LeaseRecord::new(Arc::clone(&self.handle), claim, self.mode.clone(), since);
-        acquire::attempt(&self.handle, lease, self.ttl, permit).await
+        let span = telemetry::attempt(&claim);
+        let round = Acquire::new(handle.rules, claim, self.mode.clone(), self.ttl, since);
+        let attempt = run(handle, round, since, self.node_timeout(), span);
+        // Checked once the attempt counts as outstanding. Thus either `close` sees it, or this sees the closing.
+        if handle.is_closed() {
+            return Err(Error::closed());
+        }
+        let acquired = attempt.await;
+        drop(permit);
+        Ok(acquired.map(|record| Guard::new(Arc::clone(handle), record)))
     }
 
     /// Completes an acquisition: passes on the queue place and starts keep-alive.
     async fn acquired(&self, guard: Guard, place: Option<QueuePlace>) -> Guard {
         if let Some(place) = place {
-            guard.0.keep_place(place);
+            guard.record.keep_place(place);
         }
         if let Some(settings) = self.keep_alive {
             guard.keep_alive(settings);

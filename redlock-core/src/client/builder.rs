@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::handle::{Handle, Settings};
 use crate::client::redlock::Redlock;
 use crate::decide::validity::DriftFactor;
-use crate::inner::{Handle, Inner, Settings};
 use crate::node::LockNode;
 use crate::runtime::Runtime;
 use crate::types::error::Error;
@@ -380,7 +380,7 @@ impl Builder {
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
         };
         self.nodes.iter().for_each(|node| node.set_node_timeout(self.node_timeout));
-        Ok(Redlock::new(Handle(Arc::new(Inner::new(self.nodes, self.runtime, settings)))))
+        Ok(Redlock::new(Handle::new(self.nodes, self.runtime, settings)))
     }
 }
 

@@ -4,16 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::drive::{Responder, drive};
-use crate::inner::Inner;
-use crate::node::{Quarantine, Request};
-use crate::protocol::call::Call;
-use crate::protocol::round::Round;
+use tracing::Span;
+
+use crate::node::Quarantine;
+use crate::round;
+use crate::round::engine::run;
+use crate::round::nodes::Nodes;
 use crate::types::claim::Claim;
 use crate::types::report::{NodeReport, Outcome};
 use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
-use crate::types::ttl::Ttl;
 
 /// The prefix of the names of health checks.
 ///
@@ -283,29 +283,14 @@ impl fmt::Display for NodeHealth {
     }
 }
 
-pub(crate) async fn health(inner: &Arc<Inner>) -> Health {
-    drive(inner, |responder| probe(Arc::clone(inner), responder)).await
-}
-
-async fn probe(inner: Arc<Inner>, responder: Responder<Health>) {
-    let token = Token::random(|bytes| inner.runtime.fill_random(bytes), None);
+pub(crate) async fn health(nodes: &Arc<Nodes>) -> Health {
+    let token = Token::random(|bytes| nodes.runtime.fill_random(bytes), None);
     let name = [PROBE, token.as_bytes()].concat();
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
-    let claim = Claim::new(resources, token);
-    let limit = inner.settings.node_timeout;
-    let mut granting = Round::new(&inner, "health", limit, |_, peer| {
-        Call::new(peer, Request::Acquire(claim.clone(), Ttl::MIN))
-    });
-    while granting.next().await.is_some() {}
-    let mut releasing =
-        Round::new(&inner, "health", limit, |_, peer| Call::new(peer, Request::Release(claim.clone())));
-    while releasing.next().await.is_some() {}
-    let (mut responses, released) = (granting.responses, releasing.responses);
-    for index in 0..inner.peers.len() {
-        if !responses.has_failed(index) && released.has_failed(index) {
-            responses.put(index, released.response(index).clone().of("release failed"));
-        }
-    }
-    let nodes = responses.reports(&inner).into_iter().map(NodeHealth).collect();
-    responder.send(Health { nodes, up: responses.tally(&inner).replies(), quorum: inner.quorum() });
+    let (start, limit) = (nodes.now(), nodes.rules.node_timeout);
+    let round = round::health::Health::new(nodes.rules, Claim::new(resources, token), start);
+    let votes = run(nodes, round, start, limit, Span::none()).await;
+    let reports = votes.reports(nodes.now(), |node| nodes.label(node));
+    let nodes = reports.into_iter().map(NodeHealth).collect();
+    Health { nodes, up: votes.tally().replies(), quorum: votes.quorum() }
 }

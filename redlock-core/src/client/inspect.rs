@@ -1,21 +1,14 @@
 //! Inspection: the holder of a resource, without acquiring it.
-//!
-//! One round of requests to all nodes, which [`conclude`] decides as soon as possible. The content
-//! of a reply is as old as the reply. Thus the time since the requests were sent is subtracted from the holder's
-//! remaining time.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decide::holder::{HolderQuorum, conclude};
-use crate::drive::{Responder, drive};
-use crate::inner::Inner;
-use crate::lease::handle::Lease;
-use crate::node::{NodeErrorKind, Operation, Request};
-use crate::protocol::call::Call;
-use crate::protocol::responses::Responses;
-use crate::protocol::round::Round;
+use tracing::Span;
+
+use crate::client::handle::Handle;
+use crate::client::lease::Lease;
+use crate::round::engine::run;
+use crate::round::inspect::{Holder, Inspect};
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::{NodeReport, NodeReports};
 use crate::types::resource::Resource;
@@ -178,7 +171,7 @@ impl Inspection {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn is_held_by(&self, lease: &Lease) -> bool {
-        self.holder.as_ref() == Some(lease.0.claim().token())
+        self.holder.as_ref() == Some(lease.record.claim.token())
     }
 
     /// Returns the reports of all nodes, in configured order.
@@ -229,56 +222,28 @@ impl fmt::Display for Inspection {
     }
 }
 
-pub(crate) async fn inspect(inner: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
-    inner.check_call(std::slice::from_ref(&resource))?;
-    let able = inner.peers.iter().filter(|peer| peer.profile.inspect).count();
-    if able < inner.quorum() {
-        let (nodes, quorum) = (inner.peers.len(), inner.quorum());
+pub(crate) async fn inspect(handle: &Handle, resource: Resource) -> Result<Inspection, Error> {
+    handle.check_call(std::slice::from_ref(&resource))?;
+    let able = handle.peers.iter().filter(|peer| peer.profile.inspect).count();
+    if able < handle.quorum() {
+        let (nodes, quorum) = (handle.peers.len(), handle.quorum());
         let message = format!(
             "cannot inspect {resource:?}: only {able} of {nodes} nodes support it, {quorum} required"
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    // The round is driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
-    drive(inner, |responder| run_round(Arc::clone(inner), resource, responder)).await
-}
-
-async fn run_round(
-    inner: Arc<Inner>,
-    resource: Resource,
-    mut responder: Responder<Result<Inspection, Error>>,
-) {
-    let limit = inner.settings.node_timeout;
-    let mut round = Round::new(&inner, Operation::Inspect.name(), limit, |_, peer| {
-        Call::new(peer, Request::Inspect(resource.clone()))
-    });
-    while round.next().await.is_some() {
-        responder.send_once(|| result(&resource, &round.responses, &inner));
-    }
-}
-
-/// Returns the result of the inspection, once it is certain.
-fn result(resource: &Resource, responses: &Responses, inner: &Inner) -> Option<Result<Inspection, Error>> {
-    let holder_replies = responses.holder_replies();
-    let (status, holder) = match conclude(&holder_replies, inner.quorum()) {
-        HolderQuorum::Open => return None,
-        HolderQuorum::NoQuorum => {
-            let what = format_args!("inspect {resource:?}");
-            let (kind, message) = if responses.excludes_quorum(NodeErrorKind::WrongType, inner) {
-                (ErrorKind::WrongType, responses.wrong_type(what))
-            } else {
-                (ErrorKind::NoQuorum, responses.no_quorum(what, inner))
-            };
-            return Some(Err(responses.error(kind, message, inner)));
-        }
-        HolderQuorum::Free => (LockStatus::Free, None),
-        HolderQuorum::Undecided => (LockStatus::Undecided, None),
-        HolderQuorum::Held(token, remaining) => {
-            let passed = inner.now().saturating_duration_since(responses.start);
-            let remaining = remaining.map(|left| left.saturating_sub(passed));
-            (LockStatus::Held { by: token.fingerprint(), remaining }, Some(token.clone()))
+    let (start, limit) = (handle.now(), handle.rules.node_timeout);
+    let round = Inspect::new(handle.rules, resource.clone(), start);
+    let inspected = run(handle, round, start, limit, Span::none()).await;
+    let (holder, votes) =
+        inspected.map_err(|failure| failure.into_error(format_args!("{resource:?}"), handle))?;
+    let (status, holder) = match holder {
+        Holder::Nobody => (LockStatus::Free, None),
+        Holder::Undecided => (LockStatus::Undecided, None),
+        Holder::Token(token, remaining) => {
+            (LockStatus::Held { by: token.fingerprint(), remaining }, Some(token))
         }
     };
-    let nodes = NodeReports(responses.reports(inner));
-    Some(Ok(Inspection { resource: resource.clone(), status, holder, nodes }))
+    let nodes = NodeReports(votes.reports(handle.now(), |node| handle.label(node)));
+    Ok(Inspection { resource, status, holder, nodes })
 }

@@ -16,13 +16,13 @@ use std::time::Duration;
 use self::leadership::Reset;
 pub use self::leadership::{Leadership, LeadershipState};
 use crate::client::attempts;
+use crate::client::guard::Guard;
+use crate::client::handle::Handle;
+use crate::client::lease::Lease;
 use crate::client::request::LockRequest;
 use crate::client::run::{self, End};
 use crate::client::run_error::RunError;
 use crate::decide::candidacy;
-use crate::inner::Handle;
-use crate::lease::guard::Guard;
-use crate::lease::handle::Lease;
 use crate::runtime::random;
 use crate::telemetry;
 use crate::types::error::Error;
@@ -303,7 +303,7 @@ async fn until_closed<T>(handle: &Handle, work: impl Future<Output = T>) -> Opti
 async fn resign(guard: Guard) {
     let lease = guard.lease();
     if let Err(error) = guard.release().await {
-        telemetry::release_failed(lease.0.claim(), &error);
+        telemetry::release_failed(&lease.record.claim, &error);
     }
 }
 

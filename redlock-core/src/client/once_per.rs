@@ -5,14 +5,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, pause};
+use crate::client::guard::Guard;
+use crate::client::lease::Lease;
 use crate::client::request::LockRequest;
 use crate::client::run::{self, End};
 use crate::client::run_error::RunError;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy};
 use crate::decide::once_per::{Share, default_wait};
-use crate::lease::guard::Guard;
-use crate::lease::handle::Lease;
-use crate::protocol::keep_for;
 use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
@@ -139,7 +138,7 @@ impl OncePer {
         let request = self.request.kept_alive().wait_by_default(default_wait(self.period));
         let (request, start, policy) = request.check().map_err(RunError::not_run)?;
         let handle = &request.handle;
-        keep_for::check_support(handle).map_err(RunError::not_run)?;
+        handle.check_keep().map_err(RunError::not_run)?;
         let guard = match acquire(&request, start, policy).await {
             Ok(Decided::Acquired(guard)) => {
                 request.record(start, None);
@@ -163,7 +162,7 @@ impl OncePer {
         match (end, rest) {
             (End::Finished(Ok(output)), Some(rest)) => {
                 if let Err(error) = guard.keep_for(rest).await {
-                    telemetry::keep_failed(lease.0.claim(), &error);
+                    telemetry::keep_failed(&lease.record.claim, &error);
                 }
                 Ok(JobOutcome::Ran(Ok(output)))
             }
@@ -208,14 +207,14 @@ async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) 
             Err(error) if error.kind() == ErrorKind::Overloaded => (RetryCause::Unusable, error),
             Err(error) => return Err(error),
             Ok(Attempted::NotGranted(failure)) => {
-                let Some(cause) = failure.reason.retry_cause() else { return Err(request.error(*failure)) };
-                let holder = failure.responses.holder();
+                let Some(cause) = failure.retry_cause() else { return Err(request.error(failure)) };
+                let holder = failure.holder();
                 // Readers do not run the job.
                 let is_job = holder.is_none_or(|holder| *holder != Token::of_readers());
                 if cause == RetryCause::Contended && !failure.is_split() && is_job {
                     return Ok(Decided::Elsewhere(holder.map(Token::fingerprint)));
                 }
-                (cause, request.error(*failure))
+                (cause, request.error(failure))
             }
         };
         let Some(delay) = backoff.after(cause, handle.now(), request.random()) else { return Err(undecided) };

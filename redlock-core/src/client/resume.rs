@@ -6,47 +6,46 @@
 
 use std::sync::Arc;
 
-use tracing::Instrument;
-
-use crate::drive::drive;
-use crate::inner::Handle;
-use crate::lease::guard::Guard;
-use crate::lease::record::LeaseRecord;
-use crate::protocol::extend::{self, Extension};
-use crate::protocol::extend_error::not_extended;
-use crate::protocol::release;
-use crate::telemetry;
+use crate::client::guard::Guard;
+use crate::client::handle::Handle;
+use crate::client::lease::Lease;
+use crate::lease::record::Record;
+use crate::round::extend::{self, Extension};
+use crate::round::failure::{Aim, Cause, Failure};
+use crate::round::release;
 use crate::types::detached::DetachedLease;
-use crate::types::error::{Error, ErrorKind};
+use crate::types::error::Error;
 use crate::types::report::ReleaseOutcome;
 
 pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<Guard, Error> {
-    handle.check_call(detached.resources())?;
     handle.check_ttl(detached.ttl)?;
     if detached.fencing_token.is_some() {
         handle.check_fencing()?;
     }
-    handle.resume_cleanup();
-    let lease = LeaseRecord::foreign(Arc::clone(handle), detached);
-    let limit = handle.settings.timeout_within(detached.ttl);
+    let lease = foreign(handle, detached)?;
+    let limit = handle.rules.timeout_within(detached.ttl);
     let extension = Extension { ttl: detached.ttl, limit, not_beyond: None };
-    let span = telemetry::extension(lease.claim());
-    let work =
-        drive(handle, |responder| extend::run(Arc::clone(&lease), extension, responder).instrument(span));
+    let extending = extend::begin(handle, &lease.record, extension);
     // Checked once the work counts as outstanding. Thus either `close` sees this work, or this sees that it is closed.
     if handle.is_closed() {
         return Err(Error::closed());
     }
-    work.await.map_err(|failure| failure.into_error(&lease))?;
+    extending.await.map_err(|failure| lease.error(failure))?;
     if lease.remaining().is_zero() {
-        let why = "no validity left when a quorum extended it";
-        return Err(not_extended(&lease, ErrorKind::TooSlow, why));
+        let votes = handle.rules.votes(handle.now());
+        return Err(lease.error(Failure::new(Aim::Extend, Cause::TooSlow, votes)));
     }
-    Ok(Guard::new(lease))
+    Ok(Guard::new(lease.handle, lease.record))
 }
 
 pub(crate) async fn release(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<ReleaseOutcome, Error> {
+    let lease = foreign(handle, detached)?;
+    release::begin(&lease.handle, &lease.record).await.map_err(|failure| lease.error(failure))
+}
+
+fn foreign(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<Lease, Error> {
     handle.check_call(detached.resources())?;
     handle.resume_cleanup();
-    release::release(&LeaseRecord::foreign(Arc::clone(handle), detached)).await
+    let record = Record::foreign(handle.peers.len(), detached, handle.now());
+    Ok(Lease { handle: Arc::clone(handle), record: Arc::new(record) })
 }

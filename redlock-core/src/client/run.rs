@@ -10,9 +10,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
+use crate::client::guard::Guard;
+use crate::client::lease::Lease;
 use crate::client::run_error::RunError;
-use crate::lease::guard::Guard;
-use crate::lease::handle::Lease;
 use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::{LeaseState, Loss};
@@ -77,12 +77,12 @@ async fn released<T>(guard: Guard, lease: &Lease, output: T) -> Result<T, RunErr
     match guard.release().await {
         Ok(ReleaseOutcome::AlreadyLost) => {
             let loss = Loss::Revoked { holder: None };
-            telemetry::lost(lease.0.claim(), &loss);
+            telemetry::lost(&lease.record.claim, &loss);
             Err(finished_without_lock(lease, loss, output))
         }
         Ok(_) => Ok(output),
         Err(error) => {
-            telemetry::release_failed(lease.0.claim(), &error);
+            telemetry::release_failed(&lease.record.claim, &error);
             Ok(output)
         }
     }
@@ -99,7 +99,7 @@ pub(crate) fn lost(lease: &Lease, loss: Loss) -> Error {
 }
 
 fn error(lease: &Lease, loss: Loss, what: &str) -> Error {
-    let resources = lease.0.claim().all_resources();
+    let resources = &lease.record.claim.all_resources();
     let message = format!("lost the lock on {resources} ({loss}); {what}");
     Error::new(ErrorKind::Lost, message).with_loss(loss).lost_by_run()
 }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::read::{ReadGuard, ReadRequest};
+use crate::client::handle::Handle;
 use crate::client::request::{LockRequest, TryLockRequest};
-use crate::inner::Handle;
 use crate::types::error::Error;
 use crate::types::resource::{IntoResource, Resource, Resources};
 

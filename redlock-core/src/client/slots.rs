@@ -14,13 +14,13 @@ use std::time::Duration;
 
 pub use self::guard::{SlotGuard, SlotLease, SlotToken};
 pub use self::request::SlotRequest;
+use crate::client::handle::Handle;
 use crate::client::inspect::{self, Inspection};
 use crate::client::request::LockRequest;
-use crate::inner::Handle;
 use crate::sync::{Mutex, locked};
 use crate::types::error::Error;
 use crate::types::resource::{IntoResource, Resource, Resources};
-use crate::wait::watcher::Parked;
+use crate::watch::watcher::Parked;
 
 /// A fixed number of slots under one name, each held by one client at a time.
 ///

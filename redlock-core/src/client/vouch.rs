@@ -2,38 +2,29 @@
 
 use std::sync::Arc;
 
-use crate::drive::{Responder, drive};
-use crate::inner::Inner;
-use crate::node::{NodeErrorKind, Request};
-use crate::protocol::call::Call;
-use crate::protocol::fan_out::Calls;
+use tracing::Span;
+
+use crate::node::NodeErrorKind;
+use crate::round::engine::run;
+use crate::round::nodes::Nodes;
+use crate::round::vouch::Vouch;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::Outcome;
 
-pub(crate) async fn vouch(inner: &Arc<Inner>, index: usize) -> Result<(), Error> {
-    if index >= inner.peers.len() {
-        let nodes = inner.peers.len();
-        return Err(Error::invalid(format!("there is no node {index}; the last one is {}", nodes - 1)));
+pub(crate) async fn vouch(nodes: &Arc<Nodes>, index: usize) -> Result<(), Error> {
+    if index >= nodes.peers.len() {
+        let last = nodes.peers.len() - 1;
+        return Err(Error::invalid(format!("there is no node {index}; the last one is {last}")));
     }
-    drive(inner, |responder| run(Arc::clone(inner), index, responder)).await
-}
-
-async fn run(inner: Arc<Inner>, index: usize, responder: Responder<Result<(), Error>>) {
-    let peer = &inner.peers[index];
-    let call = [Call::new(peer, Request::Vouch)];
-    let limit = inner.settings.node_timeout;
-    let mut calls = Calls::new(&*inner.runtime, inner.now(), limit, call.into_iter());
-    let (kind, cause) = match calls.next().await {
-        Some((_, Outcome::Granted)) => {
-            responder.send(Ok(()));
-            return;
-        }
-        Some((_, Outcome::Failed(error))) if error.kind() == NodeErrorKind::Unsupported => {
+    let limit = nodes.rules.node_timeout;
+    let (kind, cause) = match run(nodes, Vouch::new(index), nodes.now(), limit, Span::none()).await {
+        Outcome::Granted => return Ok(()),
+        Outcome::Failed(error) if error.kind() == NodeErrorKind::Unsupported => {
             (ErrorKind::Unsupported, error.to_string())
         }
-        Some((_, Outcome::Failed(error))) => (ErrorKind::NoQuorum, error.to_string()),
+        Outcome::Failed(error) => (ErrorKind::NoQuorum, error.to_string()),
         _ => (ErrorKind::NoQuorum, format!("timed out after {limit:.1?}")),
     };
-    let message = format!("cannot vouch for node {index} ({}): {cause}", peer.node.label());
-    responder.send(Err(Error::new(kind, message)));
+    let message = format!("cannot vouch for node {index} ({}): {cause}", nodes.label(index));
+    Err(Error::new(kind, message))
 }

@@ -13,7 +13,7 @@
 //! have sent anything yet. It may wait for a place in a queue, or its task may have used up its turn. A call that has
 //! ended sends nothing any more. After a release, no call of a write is polled once its node timeout is over. Requests
 //! that its client has queued are not sent after the connection has changed
-//! ([`LockNode::connection`](crate::node::LockNode::connection)). Thus the second of two releases that far apart follows the
+//! ([`Exchange::connection`](crate::node::Exchange::connection)). Thus the second of two releases that far apart follows the
 //! write.
 //!
 //! Time alone never ends the cleanup.
@@ -44,7 +44,7 @@ pub(crate) struct WriteState {
 }
 
 impl WriteState {
-    /// Begins the call of a write that can create the key. `connection` is the connection as read before the call.
+    /// Begins the call of a write that can create the key, over this connection.
     pub(crate) fn begin(&mut self, connection: Option<ConnectionId>) {
         let same = !self.has_unsettled() || self.connection == connection;
         self.connection = if same { connection } else { None };
@@ -72,11 +72,6 @@ impl WriteState {
     /// Returns the connection of all writes; `None` if there was no single one.
     pub(crate) fn write_connection(self) -> Option<ConnectionId> {
         self.connection
-    }
-
-    /// Returns whether a write that began without a connection has not ended. It may never be sent.
-    pub(crate) fn may_be_unsent(self) -> bool {
-        self.is_in_flight() && !self.written && self.connection.is_none()
     }
 
     /// Returns whether a write may still be sent.
@@ -131,9 +126,7 @@ pub(crate) enum Next {
 pub(crate) struct EndedRelease {
     /// The reply: true if a key was deleted. `None` if there is no reply.
     pub(crate) deleted: Option<bool>,
-    /// The connection of the node, read after the reply.
-    ///
-    /// A connection is never used again after a change. Thus if it is that of the write, the release used it too.
+    /// The connection over which the release was sent.
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) sent: Instant,
     pub(crate) at: Instant,

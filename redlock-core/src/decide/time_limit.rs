@@ -2,11 +2,8 @@
 //!
 //! A limit measures the node, not this process. This process may not run for a while (a busy machine, a blocked
 //! runtime). Then its timers are due and the replies are unread at the same moment. Thus a limit consists of parts, each
-//! with a timer, and a part whose timer was late does not count. Once the process runs again, the node has as much time
-//! as it had before.
-//!
-//! A part in which the node replied to many other requests does not count either. The node works then, and the request
-//! waits in a long queue, probably in this process. The number of parts that do not count is bounded.
+//! with a timer. A part whose timer was late does not count: all limits move by it. Once the process runs again, the
+//! node has as much time as it had before. The number of parts that do not count is bounded.
 
 use std::time::Duration;
 
@@ -15,10 +12,7 @@ use crate::types::instant::Instant;
 /// The number of parts of a limit. More parts recognize shorter pauses and need more timers.
 const PARTS: u32 = 8;
 
-/// The number of replies to other requests in one part that show a long queue.
-const QUEUE: u32 = 16;
-
-/// The maximum number of parts that do not count. Behind a long queue, a limit lasts up to three times as long.
+/// The maximum number of parts that do not count.
 ///
 /// Between that many late parts, the runtime has run often enough to read a reply.
 const MAX_UNCOUNTED: u32 = 2 * PARTS;
@@ -26,51 +20,64 @@ const MAX_UNCOUNTED: u32 = 2 * PARTS;
 /// The lateness of timers on an idle machine.
 const TOLERANCE: Duration = Duration::from_millis(3);
 
-/// The state of one time limit. Its timer fires at [`next`](TimeLimit::next).
+/// The parts of the limits of requests that are sent together, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TimeLimit {
-    nominal_end: Instant,
-    /// The end, extended by the parts that did not count.
-    end: Instant,
+pub(crate) struct Pace {
     part: Duration,
+    /// The end of the present part, at which the clock is read.
     next: Instant,
     /// The number of parts that did not count.
     uncounted: u32,
 }
 
-impl TimeLimit {
+impl Pace {
     pub(crate) fn new(start: Instant, limit: Duration) -> Self {
-        let (end, part) = (start + limit, limit / PARTS);
-        Self { nominal_end: end, end, part, next: start + part, uncounted: 0 }
+        let part = limit / PARTS;
+        Self { part, next: start + part, uncounted: 0 }
     }
 
-    /// Returns when the limit passes if the process runs all the time. It never passes sooner.
-    pub(crate) fn nominal_end(&self) -> Instant {
-        self.nominal_end
-    }
-
-    /// Returns when to read the clock next.
-    pub(crate) fn next(&self) -> Instant {
+    /// Returns when to read the clock next, if the first of the limits passes at `end`.
+    pub(crate) fn next(&mut self, end: Instant) -> Instant {
+        self.next = self.next.min(end);
         self.next
     }
 
-    /// Returns whether the limit has passed at `now`.
-    ///
-    /// `replies` returns how often the node has replied to other requests since the last call. It is called once a part.
-    pub(crate) fn has_passed(&mut self, now: Instant, replies: impl FnOnce() -> u32) -> bool {
+    /// Returns by how much all limits move at `now`, because the process has paused.
+    pub(crate) fn tick(&mut self, now: Instant) -> Duration {
         if now < self.next {
-            return false;
+            return Duration::ZERO;
         }
         let late = now.saturating_duration_since(self.next);
-        let was_paused = late > self.part.max(TOLERANCE);
-        // Always called: a reply counts for the part in which it came.
-        let is_queued = replies() >= QUEUE;
-        if (was_paused || is_queued) && self.uncounted < MAX_UNCOUNTED {
-            self.uncounted += 1;
-            let pause = if was_paused { late } else { Duration::ZERO };
-            self.end = self.end + self.part + pause;
+        self.next = now + self.part;
+        if late <= self.part.max(TOLERANCE) || self.uncounted == MAX_UNCOUNTED {
+            return Duration::ZERO;
         }
-        self.next = self.end.min(now + self.part);
+        self.uncounted += 1;
+        self.part + late
+    }
+}
+
+/// The time limit of one request. Its timer fires at [`next`](TimeLimit::next).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeLimit {
+    pace: Pace,
+    end: Instant,
+}
+
+impl TimeLimit {
+    pub(crate) fn new(start: Instant, limit: Duration) -> Self {
+        Self { pace: Pace::new(start, limit), end: start + limit }
+    }
+
+    /// Returns when to read the clock next.
+    pub(crate) fn next(&mut self) -> Instant {
+        self.pace.next(self.end)
+    }
+
+    /// Returns whether the limit has passed at `now`.
+    pub(crate) fn has_passed(&mut self, now: Instant) -> bool {
+        self.pace.next(self.end);
+        self.end = self.end + self.pace.tick(now);
         now >= self.end
     }
 }
@@ -93,7 +100,7 @@ mod tests {
         let mut delays = delays.into_iter();
         loop {
             let now = time_limit.next() + delays.next().unwrap_or_default();
-            if time_limit.has_passed(now, || 0) {
+            if time_limit.has_passed(now) {
                 return now;
             }
         }
@@ -108,7 +115,7 @@ mod tests {
         assert_eq!(at(1160), passes(LIMIT, []));
         // Timers may be late by one part at most.
         assert_eq!(at(1160), passes(LIMIT, millis(&[0, 20, 0, 20])));
-        assert!(!TimeLimit::new(at(1000), LIMIT).has_passed(at(1159), || QUEUE));
+        assert!(!TimeLimit::new(at(1000), LIMIT).has_passed(at(1159)));
         assert_eq!(at(1000), passes(Duration::ZERO, []));
     }
 
@@ -126,30 +133,6 @@ mod tests {
         assert!((at(1000 + 16 * 110)..=at(1160 + 17 * 110)).contains(&passes(LIMIT, late())));
     }
 
-    #[test]
-    fn many_replies_to_other_requests_extend_the_limit_up_to_three_times() {
-        let end = |queued: u32, replies: u32| {
-            let (mut limit, mut parts) = (TimeLimit::new(at(1000), LIMIT), 0);
-            loop {
-                let now = limit.next();
-                parts += 1;
-                if limit.has_passed(now, || if parts <= queued { replies } else { 0 }) {
-                    return now;
-                }
-            }
-        };
-        assert_eq!(at(1160), end(8, QUEUE - 1), "few replies");
-        assert_eq!(at(1160 + 3 * 20), end(3, QUEUE));
-        assert_eq!(at(1160 + 16 * 20), end(u32::MAX, QUEUE));
-        // Timers that are a little late do not prolong it further.
-        let mut limit = TimeLimit::new(at(1000), LIMIT);
-        let mut late = std::iter::from_fn(|| {
-            let now = limit.next() + Duration::from_millis(5);
-            (!limit.has_passed(now, || QUEUE)).then_some(now)
-        });
-        assert!(late.by_ref().last().unwrap() < at(1000 + 3 * 160));
-    }
-
     proptest! {
         #[test]
         fn no_limit_passes_early_and_every_limit_passes(
@@ -157,7 +140,7 @@ mod tests {
         ) {
             let limit = Duration::from_nanos(nanos);
             let passed = passes(limit, delays.iter().copied().map(Duration::from_nanos));
-            prop_assert!(passed >= TimeLimit::new(at(1000), limit).nominal_end());
+            prop_assert!(passed >= at(1000) + limit);
         }
     }
 }

@@ -1,26 +1,21 @@
-//! The state of a lock: the claim, the deadline, and the record of each node.
-//!
-//! [`LeaseStatus`] computes from the clock whether a lease is held, at each call. In addition, one [`LeasePeer`] for
-//! each node describes the writes of this client there, and so the work of a release. A released lease never begins
-//! another write: both happen under the same mutex. A write that began earlier is known to the release, even if it has
-//! not been sent by then.
+//! The state of one lock.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
 
 use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener, IntoNotification};
 use smallvec::SmallVec;
 
 use crate::decide::lease_status::{Degraded, LeaseStatus};
-use crate::decide::pending_release::WriteState;
-use crate::inner::{Handle, Inner};
-use crate::lease::guard::Guard;
-use crate::lease::peers::LeasePeer;
-use crate::protocol::responses::Responses;
+use crate::decide::pending_release::{PendingRelease, WriteState};
+use crate::decide::votes::Votes;
+use crate::lease::mode::Mode;
+use crate::lease::peer::LeasePeer;
+use crate::node::ConnectionId;
+use crate::queue::local_queue::{QueuePlace, Woken};
 use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry;
 use crate::types::claim::Claim;
@@ -28,44 +23,49 @@ use crate::types::detached::DetachedLease;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
-use crate::types::mode::Mode;
-use crate::types::report::{NodeReport, ReleaseOutcome};
+use crate::types::report::{Outcome, ReleaseOutcome};
 use crate::types::ttl::Ttl;
-use crate::wait::local_queue::QueuePlace;
 
-/// The state of one lock, shared by its guard, its views and its tasks.
-pub(crate) struct LeaseRecord {
-    handle: Arc<Handle>,
-    claim: Claim,
-    mode: Mode,
+/// The state of one lock, shared by its guard, its views, its rounds and its tasks.
+pub(crate) struct Record {
+    pub(crate) claim: Claim,
+    pub(crate) mode: Mode,
     /// The start of the acquisition, before its first request.
-    since: Instant,
-    pub(super) state: Mutex<State>,
-    /// The place in the queues of this process, while other tasks must wait behind it.
-    place: Mutex<Option<QueuePlace>>,
-    /// The lock that keeps readers out until this one, of a writer, has ended.
-    gate: Mutex<Option<Guard>>,
+    pub(crate) since: Instant,
+    state: Mutex<State>,
+    attached: Mutex<Attached>,
     /// Notified when a write has ended, or something other than time changed the state.
     changed: Event,
 }
 
-pub(super) struct State {
-    pub(super) status: LeaseStatus,
+/// The facts about a lock. Its attempt owns them, until a [`Record`] shares them.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) status: LeaseStatus,
     /// `true` once releases may be sent: no write begins afterwards.
-    released: bool,
+    pub(crate) released: bool,
     /// The number of the keep-alive that is in effect.
     epoch: u64,
     /// `true` once the loss was logged.
     loss_logged: bool,
     /// The record of each node: inline for up to five nodes, as most configurations have.
-    pub(super) peers: SmallVec<[LeasePeer; 5]>,
+    pub(crate) peers: SmallVec<[LeasePeer; 5]>,
     /// The token of a fenced lease, once a quorum has granted it.
-    pub(super) fencing_token: Option<FencingToken>,
-    /// The responses to the acquisition, including late replies.
-    pub(super) responses: Option<Responses>,
+    pub(crate) token: Option<FencingToken>,
+    /// The votes on the acquisition, including late replies.
+    pub(crate) votes: Option<Votes>,
 }
 
-/// The state of a lease at one moment.
+/// What ends together with the lock.
+#[derive(Default)]
+struct Attached {
+    /// The place in the queues of this process, while other tasks must wait behind it.
+    place: Option<QueuePlace>,
+    /// The lock that keeps readers out until this one, of a writer, has ended.
+    gate: Option<Box<dyn Send>>,
+}
+
+/// The state of a lock at one moment.
 pub(crate) struct Look {
     pub(crate) state: LeaseState,
     /// The minimum time for which the state lasts, unless it is changed.
@@ -74,79 +74,90 @@ pub(crate) struct Look {
     pub(crate) margin: Duration,
 }
 
-impl LeaseRecord {
+impl State {
     /// Creates a lease that no node has granted yet.
-    ///
-    /// Its clock starts at `since`, before anything is sent.
-    pub(crate) fn new(handle: Arc<Handle>, claim: Claim, mode: Mode, since: Instant) -> Arc<Self> {
-        let first_write = |peer: &crate::inner::Peer| {
-            let mut writes = WriteState::default();
-            writes.begin(peer.node.status().connection);
-            LeasePeer::new(writes)
-        };
-        let peers = handle.peers.iter().map(first_write).collect();
-        Self::with_peers(handle, claim, mode, since, peers)
-    }
-
-    /// Creates a lease that another process wrote.
-    ///
-    /// It is unknown whether any node holds it.
-    pub(crate) fn foreign(handle: Arc<Handle>, detached: &DetachedLease) -> Arc<Self> {
-        let peers = handle.peers.iter().map(|_| LeasePeer::new(WriteState::foreign())).collect();
-        let (claim, token) = (detached.claim.clone(), detached.fencing_token);
-        let since = handle.now();
-        let mode = if token.is_some() { Mode::Fenced } else { Mode::Exclusive };
-        let lease = Self::with_peers(handle, claim, mode, since, peers);
-        if let Some(token) = token {
-            lease.set_fencing_token(token);
-        }
-        lease
-    }
-
-    fn with_peers(
-        handle: Arc<Handle>,
-        claim: Claim,
-        mode: Mode,
-        since: Instant,
-        peers: SmallVec<[LeasePeer; 5]>,
-    ) -> Arc<Self> {
-        let state = State {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
             status: LeaseStatus::none(),
             released: false,
             epoch: 0,
             loss_logged: false,
-            peers,
-            fencing_token: None,
-            responses: None,
-        };
-        let (state, place, gate) = (Mutex::new(state), Mutex::default(), Mutex::default());
-        Arc::new(Self { handle, claim, mode, since, state, place, gate, changed: Event::new() })
+            peers: SmallVec::from_elem(LeasePeer::default(), nodes),
+            token: None,
+            votes: None,
+        }
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.handle
+    /// Records that a write that can create the key may be carried out from now on.
+    pub(crate) fn begin_write(&mut self, node: usize, connection: Option<ConnectionId>) {
+        self.peers[node].writes.begin(connection);
     }
 
-    pub(crate) fn claim(&self) -> &Claim {
-        &self.claim
+    /// Records the outcome of such a write, or that it will stay unknown.
+    ///
+    /// Returns whether the node must receive the token in order to count.
+    pub(crate) fn end_write(&mut self, node: usize, outcome: &Outcome) -> bool {
+        self.peers[node].end_write(outcome);
+        self.note_counter(node, outcome)
     }
 
-    pub(crate) fn mode(&self) -> &Mode {
-        &self.mode
+    /// Records the counter in a reply, if there is one.
+    ///
+    /// Returns whether the node must receive the token in order to count.
+    pub(crate) fn note_counter(&mut self, node: usize, outcome: &Outcome) -> bool {
+        let (Outcome::GrantedFenced(counter) | Outcome::Superseded(counter)) = outcome else { return false };
+        self.token.is_some_and(|token| self.peers[node].note_counter(*counter, token))
     }
 
-    pub(crate) fn is_fenced(&self) -> bool {
-        matches!(self.mode, Mode::Fenced)
+    /// Ends the lease: from now on no write begins, and each node has a release to send.
+    pub(crate) fn end(&mut self, now: Instant) {
+        self.released = true;
+        self.peers.iter_mut().for_each(LeasePeer::begin_release);
+        self.status.end(Loss::Released, now);
     }
 
-    pub(crate) fn since(&self) -> Instant {
-        self.since
+    /// Takes the unconfirmed release on a node, in order to follow it up.
+    pub(crate) fn take_release(&mut self, node: usize) -> Option<PendingRelease> {
+        self.peers[node].release.take()
+    }
+}
+
+impl Record {
+    /// Shares a lease that a quorum has granted.
+    pub(crate) fn new(claim: Claim, mode: Mode, since: Instant, state: State) -> Self {
+        let (state, attached) = (Mutex::new(state), Mutex::default());
+        Self { claim, mode, since, state, attached, changed: Event::new() }
+    }
+
+    /// Creates a lease that another process wrote. It is unknown whether any node holds it.
+    pub(crate) fn foreign(nodes: usize, detached: &DetachedLease, since: Instant) -> Self {
+        let mut state = State::new(nodes);
+        state.peers.iter_mut().for_each(|peer| peer.writes = WriteState::foreign());
+        state.token = detached.fencing_token;
+        let mode = if state.token.is_some() { Mode::Fenced } else { Mode::Exclusive };
+        Self::new(detached.claim.clone(), mode, since, state)
+    }
+
+    /// Reads or changes the facts. Listeners are not notified.
+    pub(crate) fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+        access(&mut self.state())
+    }
+
+    /// Changes the facts, and notifies listeners.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = self.with(change);
+        self.notify();
+        changed
+    }
+
+    /// Listens for changes that time does not cause. Listen before you read the state.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.changed.listen()
     }
 
     /// Returns the present state. Logs a loss when it is first seen.
-    pub(crate) fn look(&self) -> Look {
-        let now = self.inner().now();
-        let mut state = locked(&self.state);
+    pub(crate) fn look(&self, now: Instant) -> Look {
+        let mut state = self.state();
         let look = Look {
             state: state.status.state(now),
             lasts: state.status.ends().saturating_duration_since(now),
@@ -163,161 +174,23 @@ impl LeaseRecord {
     }
 
     /// Returns how much longer the lock is valid.
-    pub(crate) fn remaining(&self) -> Duration {
-        locked(&self.state).status.remaining(self.inner().now())
-    }
-
-    /// Returns the end of the validity; `None` if the lock is no longer held.
-    pub(crate) fn valid_until(&self) -> Option<Instant> {
-        let now = self.inner().now();
-        let state = locked(&self.state);
-        (!state.status.remaining(now).is_zero()).then(|| state.status.deadline())
-    }
-
-    /// Listens for changes that time does not cause. Listen before you read the state.
-    pub(crate) fn listen(&self) -> EventListener {
-        self.changed.listen()
-    }
-
-    /// Notifies listeners that the state has changed.
-    ///
-    /// No fence is needed, because changes are made and read under the mutex.
-    pub(super) fn notify(&self) {
-        self.changed.notify(usize::MAX.relaxed());
-    }
-
-    /// Records the first grant of a quorum: the lease is valid until `deadline`.
-    ///
-    /// Stores the responses as they are now. Nothing is notified, because nothing listens yet.
-    pub(crate) fn win(&self, deadline: Instant, ttl: Ttl, now: Instant, responses: Responses) {
-        let mut state = locked(&self.state);
-        state.status.grant(deadline, ttl, now);
-        state.responses = Some(responses);
-    }
-
-    /// Records another grant of a quorum.
-    ///
-    /// The lease is valid until the later of `deadline` and its present deadline. Returns `false` if it was lost
-    /// before.
-    pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
-        let granted = locked(&self.state).status.grant(deadline, ttl, now);
-        self.notify();
-        self.update_place();
-        granted
-    }
-
-    /// Takes over the place in the queue: other tasks wait behind it until the end.
-    pub(crate) fn keep_place(&self, place: QueuePlace) {
-        drop(place.hold_until(self.claim.token(), self.term().0));
-        let before = locked(&self.place).replace(place);
-        drop(before);
-    }
-
-    /// Takes over the gate of a writer: readers are kept out until the end of this lease.
-    pub(crate) fn keep_gate(&self, gate: Guard) {
-        *locked(&self.gate) = Some(gate);
-    }
-
-    /// Records in the queues of this process that the lock is being released.
-    pub(crate) fn begin_leaving_queue(&self) {
-        if let Some(place) = &*locked(&self.place) {
-            place.begin_release();
-        }
-    }
-
-    /// Wakes the next task of this process, if it could be [given its turn](Self::hand_over) now. Returns whether there
-    /// is one.
-    pub(crate) fn wake_next(&self) -> bool {
-        let woken = locked(&self.place).as_ref().map(QueuePlace::wake_successors);
-        // Dropped after `place` is unlocked, because a task that is woken may lock it.
-        woken.is_some_and(|woken| !woken.is_empty())
-    }
-
-    /// Gives the next task of this process its turn before the release is confirmed.
-    pub(crate) fn hand_over(&self) {
-        let woken = locked(&self.place).as_ref().map(|place| place.hand_over(self.claim.token()));
-        // Dropped after `place` is unlocked, because a task that is woken may lock it.
-        drop(woken);
-    }
-
-    /// Gives the next task of this process its turn, unless it has it already, and readers their chance.
-    ///
-    /// The release is confirmed, or cannot be.
-    pub(crate) fn leave_queue(&self) {
-        let (place, gate) = (locked(&self.place).take(), locked(&self.gate).take());
-        drop(place);
-        drop(gate);
-    }
-
-    /// Moves the end of the queue place to the present deadline.
-    fn update_place(&self) {
-        let woken =
-            locked(&self.place).as_ref().map(|place| place.hold_until(self.claim.token(), self.term().0));
-        // Dropped after `place` is unlocked, because a task that is woken may lock it.
-        drop(woken);
-    }
-
-    /// Records that renewals fail or have ended.
-    pub(crate) fn degrade(&self, degraded: Degraded) {
-        let now = self.inner().now();
-        locked(&self.state).status.degrade(degraded, now);
-        self.notify();
-    }
-
-    /// Ends the lease for a reason other than time.
-    pub(crate) fn lose(&self, loss: Loss) {
-        let now = self.inner().now();
-        let mut state = locked(&self.state);
-        // The process that resumes the lease may release it, and nothing may be sent after that.
-        state.released |= loss == Loss::Detached;
-        self.end_as(loss, now, state);
-    }
-
-    /// Ends the lease: from `now` on no write begins.
-    ///
-    /// Each peer then has a release to send, except those with nothing to delete.
-    pub(crate) fn end(&self, now: Instant) {
-        let mut state = locked(&self.state);
-        state.released = true;
-        state.peers.iter_mut().for_each(LeasePeer::begin_release);
-        self.end_as(Loss::Released, now, state);
-    }
-
-    fn end_as(&self, loss: Loss, now: Instant, mut state: MutexGuard<'_, State>) {
-        let released = loss == Loss::Released;
-        let was_granted = state.status.ended().is_none() && state.status.ttl().is_some();
-        let until = now.min(state.status.deadline());
-        state.status.end(loss, now);
-        drop(state);
-        self.notify();
-        if was_granted {
-            telemetry::held(until.saturating_duration_since(self.since()));
-        }
-        // After a release, the next task has its turn when the releases are sent, or confirmed.
-        if !released {
-            self.leave_queue();
-        }
+    pub(crate) fn remaining(&self, now: Instant) -> Duration {
+        self.with(|state| state.status.remaining(now))
     }
 
     /// Returns why the lease has ended, if the reason is not time.
     pub(crate) fn ended(&self) -> Option<Loss> {
-        locked(&self.state).status.ended().cloned()
+        self.with(|state| state.status.ended().cloned())
     }
 
     /// Returns the time at which the lease is lost unless it is extended.
     pub(crate) fn ends(&self) -> Instant {
-        locked(&self.state).status.ends()
+        self.with(|state| state.status.ends())
     }
 
     /// Returns the deadline and the TTL.
     pub(crate) fn term(&self) -> (Instant, Option<Ttl>) {
-        let state = locked(&self.state);
-        (state.status.deadline(), state.status.ttl())
-    }
-
-    /// Returns the data that another process needs to resume the lease.
-    pub(crate) fn detached(&self) -> DetachedLease {
-        DetachedLease { claim: self.claim.clone(), ttl: self.ttl(), fencing_token: self.fencing_token() }
+        self.with(|state| (state.status.deadline(), state.status.ttl()))
     }
 
     /// Returns the TTL of the last grant to a guard's lease.
@@ -325,45 +198,146 @@ impl LeaseRecord {
         self.term().1.expect("a guard's lease was granted with a TTL")
     }
 
-    /// Ends the present keep-alive, and returns the number of the next one.
-    pub(crate) fn next_epoch(&self) -> u64 {
-        let mut state = locked(&self.state);
-        state.epoch += 1;
-        let epoch = state.epoch;
-        drop(state);
-        self.notify();
-        epoch
+    pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
+        self.with(|state| state.token)
     }
 
-    /// Returns whether the keep-alive with this number is to continue.
-    pub(crate) fn is_kept_by(&self, epoch: u64) -> bool {
-        let now = self.inner().now();
-        let state = locked(&self.state);
-        state.epoch == epoch && !state.status.is_lost(now)
+    pub(crate) fn is_released(&self) -> bool {
+        self.with(|state| state.released)
     }
 
-    /// Returns the outcome of a release that begins `now`.
-    pub(crate) fn release_outcome(&self, now: Instant) -> ReleaseOutcome {
-        let state = locked(&self.state);
-        match state.status.ended() {
+    /// Returns the data that another process needs to resume the lease.
+    pub(crate) fn detached(&self) -> DetachedLease {
+        DetachedLease { claim: self.claim.clone(), ttl: self.ttl(), fencing_token: self.fencing_token() }
+    }
+
+    /// Records another grant of a quorum.
+    ///
+    /// The lease is valid until the later of `deadline` and its present deadline. Returns `false` if it was lost
+    /// before.
+    pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
+        let granted = self.change(|state| state.status.grant(deadline, ttl, now));
+        self.with_place(|place| place.hold_until(self.claim.token(), self.term().0));
+        granted
+    }
+
+    /// Records that renewals fail or have ended.
+    pub(crate) fn degrade(&self, degraded: Degraded, now: Instant) {
+        self.change(|state| state.status.degrade(degraded, now));
+    }
+
+    /// Ends the lease for a reason other than time and its release.
+    pub(crate) fn lose(&self, loss: Loss, now: Instant) {
+        let before = self.with(|state| {
+            // The process that resumes the lease may release it, and nothing may be sent after that.
+            state.released |= loss == Loss::Detached;
+            let before = state.status.clone();
+            state.status.end(loss, now);
+            before
+        });
+        self.has_ended(&before, now);
+        self.leave_queue();
+    }
+
+    /// Ends the lease for its release. Returns the outcome of the release, as far as it is known here.
+    ///
+    /// The next task of this process has its turn when the releases are sent, or confirmed.
+    pub(crate) fn end(&self, now: Instant) -> ReleaseOutcome {
+        let before = self.with(|state| {
+            let before = state.status.clone();
+            state.end(now);
+            before
+        });
+        self.has_ended(&before, now);
+        if let Some(place) = &locked(&self.attached).place {
+            place.begin_release();
+        }
+        match before.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,
             // A detachment that was not completed: the lease was valid until its deadline.
-            Some(Loss::Detached) if now < state.status.deadline() => ReleaseOutcome::Released,
+            Some(Loss::Detached) if now < before.deadline() => ReleaseOutcome::Released,
             // The expiry of a lease of another process is unknown here: the nodes decide.
-            _ if !state.status.remaining(now).is_zero() || state.status.ttl().is_none() => {
-                ReleaseOutcome::Released
-            }
+            _ if !before.remaining(now).is_zero() || before.ttl().is_none() => ReleaseOutcome::Released,
             _ => ReleaseOutcome::AlreadyExpired,
         }
     }
 
-    pub(crate) fn is_released(&self) -> bool {
-        locked(&self.state).released
+    fn has_ended(&self, before: &LeaseStatus, now: Instant) {
+        self.notify();
+        if before.ended().is_none() && before.ttl().is_some() {
+            telemetry::held(now.min(before.deadline()).saturating_duration_since(self.since));
+        }
     }
 
-    /// Returns the reports of all nodes about the acquisition.
-    pub(crate) fn node_reports(&self) -> Vec<NodeReport> {
-        let responses = locked(&self.state).responses.clone();
-        responses.map(|responses| responses.reports(self.inner())).unwrap_or_default()
+    /// Takes over the place in the queue: other tasks wait behind it until the end.
+    pub(crate) fn keep_place(&self, place: QueuePlace) {
+        drop(place.hold_until(self.claim.token(), self.term().0));
+        let before = locked(&self.attached).place.replace(place);
+        drop(before);
+    }
+
+    /// Takes over the gate of a writer: readers are kept out until the end of this lease.
+    pub(crate) fn keep_gate(&self, gate: impl Send + 'static) {
+        locked(&self.attached).gate = Some(Box::new(gate));
+    }
+
+    /// Wakes the next task of this process, if it could be [given its turn](Self::hand_over) now. Returns whether there
+    /// is one.
+    pub(crate) fn wake_next(&self) -> bool {
+        self.with_place(QueuePlace::wake_successors)
+    }
+
+    /// Gives the next task of this process its turn before the release is confirmed.
+    pub(crate) fn hand_over(&self) {
+        self.with_place(|place| place.hand_over(self.claim.token()));
+    }
+
+    /// Gives the next task of this process its turn, unless it has it already, and readers their chance.
+    ///
+    /// The release is confirmed, or cannot be.
+    pub(crate) fn leave_queue(&self) {
+        let attached = mem::take(&mut *locked(&self.attached));
+        drop(attached);
+    }
+
+    /// Returns whether any task was woken.
+    fn with_place(&self, change: impl FnOnce(&QueuePlace) -> Woken) -> bool {
+        let woken = locked(&self.attached).place.as_ref().map(change);
+        // Dropped after `attached` is unlocked, because a task that is woken may lock it.
+        woken.is_some_and(|woken| !woken.is_empty())
+    }
+
+    /// Ends the present keep-alive, and returns the number of the next one.
+    pub(crate) fn next_epoch(&self) -> u64 {
+        self.change(|state| {
+            state.epoch += 1;
+            state.epoch
+        })
+    }
+
+    /// Returns whether the keep-alive with this number is to continue.
+    pub(crate) fn is_kept_by(&self, epoch: u64, now: Instant) -> bool {
+        self.with(|state| state.epoch == epoch && !state.status.is_lost(now))
+    }
+
+    /// Returns whether a write may still be sent.
+    pub(crate) fn has_write_in_flight(&self) -> bool {
+        self.with(|state| state.peers.iter().any(|peer| peer.writes.is_in_flight()))
+    }
+
+    /// Returns the number of nodes on which the lock can still be extended.
+    pub(crate) fn extendable_nodes(&self) -> usize {
+        self.with(|state| state.peers.iter().filter(|peer| !peer.superseded).count())
+    }
+
+    /// Notifies listeners that the state has changed.
+    ///
+    /// No fence is needed, because changes are made and read under the mutex.
+    fn notify(&self) {
+        self.changed.notify(usize::MAX.relaxed());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
     }
 }

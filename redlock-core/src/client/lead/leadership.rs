@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use event_listener::Event;
 
-use crate::lease::handle::Lease;
+use crate::client::lease::Lease;
 use crate::sync::{Mutex, locked};
 use crate::types::lease_state::LeaseState;
 

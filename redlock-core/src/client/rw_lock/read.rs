@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::client::guard::Guard;
+use crate::client::keep_alive::KeepAlive;
+use crate::client::lease::Lease;
 use crate::client::request::LockRequest;
 use crate::client::run_error::RunError;
-use crate::lease::guard::Guard;
-use crate::lease::handle::Lease;
-use crate::lease::keep_alive::KeepAlive;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::report::ReleaseOutcome;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::client::attempts::{Attempted, CheckedRequest};
+use crate::client::guard::Guard;
+use crate::client::keep_alive::KeepAlive;
 use crate::decide::backoff::RetryPolicy;
-use crate::lease::guard::Guard;
-use crate::lease::keep_alive::KeepAlive;
+use crate::lease::mode::Mode;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
-use crate::types::mode::Mode;
 use crate::types::resource::{Resource, Resources};
 use crate::types::ttl::Ttl;
 
@@ -29,9 +29,7 @@ pub(crate) async fn acquire(
     }
     match request.attempt_once(start, request.permit_until(start, &policy)).await? {
         Attempted::Acquired(guard) => Ok(guard),
-        Attempted::NotGranted(failure) if failure.reason.retry_cause().is_none() => {
-            Err(request.error(*failure))
-        }
+        Attempted::NotGranted(failure) if failure.retry_cause().is_none() => Err(request.error(failure)),
         // Nodes that failed may have recovered by the time the gate is locked.
         Attempted::Busy(_) | Attempted::NotGranted(_) => behind_gate(request, gate, &policy).await,
     }
@@ -52,7 +50,7 @@ async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPol
     let gate = gate.attempt_until_acquired(handle.now(), policy).await?.uncounted();
     let guard = request.attempt_until_acquired(handle.now(), policy).await?;
     // From now on the lock itself keeps readers out, so the gate may expire.
-    gate.0.next_epoch();
-    guard.0.keep_gate(gate);
+    gate.record.next_epoch();
+    guard.record.keep_gate(gate);
     Ok(guard)
 }

@@ -6,9 +6,9 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::lease::guard::Guard;
-use crate::lease::handle::Lease;
-use crate::lease::keep_alive::KeepAlive;
+use crate::client::guard::Guard;
+use crate::client::keep_alive::KeepAlive;
+use crate::client::lease::Lease;
 use crate::types::error::Error;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::guard::{SlotGuard, SlotLease};
 use super::{Slots, search};
+use crate::client::keep_alive::KeepAlive;
 use crate::client::request::LockRequest;
 use crate::client::run;
 use crate::client::run_error::RunError;
-use crate::lease::keep_alive::KeepAlive;
 use crate::runtime::BoxFuture;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;

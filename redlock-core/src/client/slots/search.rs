@@ -17,13 +17,13 @@ use super::guard::SlotGuard;
 use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, Waited, in_time, pause, while_open};
 use crate::client::request::LockRequest;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
-use crate::protocol::attempt_error::NotGranted;
+use crate::queue::local_queue::QueuePlace;
+use crate::round::failure::Failure;
 use crate::runtime::LONGEST_SLEEP;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::resource::Resources;
-use crate::wait::local_queue::QueuePlace;
-use crate::wait::watcher::{LockWatcher, Parked, WakeReason};
+use crate::watch::watcher::{LockWatcher, Parked, WakeReason};
 
 /// Acquires a slot, within the limits of the request.
 pub(super) async fn acquire(slots: Slots, request: LockRequest) -> Result<SlotGuard, Error> {
@@ -61,9 +61,9 @@ enum Pass {
     /// No slot of the pass was acquired. Contains a failure if a request was sent.
     ///
     /// If the votes on any slot were split, it is that failure. Otherwise each slot is held by another client or task.
-    Held(Option<Box<NotGranted>>),
+    Held(Option<Failure>),
     /// The nodes failed.
-    Unusable(Box<NotGranted>),
+    Unusable(Failure),
 }
 
 impl<'a> Search<'a> {
@@ -112,10 +112,10 @@ impl<'a> Search<'a> {
                 Pass::Held(failure) => (RetryCause::Contended, failure),
                 Pass::Unusable(failure) => (RetryCause::Unusable, Some(failure)),
             };
-            let is_split = failure.as_ref().is_some_and(|failure| failure.is_split());
+            let is_split = failure.as_ref().is_some_and(Failure::is_split);
             let Some(delay) = backoff.after(cause, handle.now(), self.request.random()) else {
                 return Err(match failure.filter(|_| is_split || cause == RetryCause::Unusable) {
-                    Some(failure) => self.request.error(*failure),
+                    Some(failure) => self.request.error(failure),
                     None if turn.has_waited => self.not_in_turn(),
                     None => self.all_held(),
                 });
@@ -185,7 +185,7 @@ impl<'a> Search<'a> {
         if !handle.settings.local_queue || self.policy.does_not_wait(start) {
             return Ok(Turn { _place: None, has_waited: false });
         }
-        let mut place = QueuePlace::new(Arc::clone(handle), self.slots.queue()?);
+        let mut place = QueuePlace::new(Arc::clone(&handle.queues), self.slots.queue()?);
         let has_waited = !place.try_turn(start);
         if has_waited {
             match in_time(handle, self.policy.until, LONGEST_SLEEP, place.turn()).await {
@@ -217,7 +217,7 @@ impl<'a> Search<'a> {
     ///
     /// A request that does not wait passes `is_final`: it repeats the attempt at a slot while the votes are split.
     async fn pass(&self, positions: Range<usize>, is_final: bool) -> Result<Pass, Error> {
-        let mut held: Option<Box<NotGranted>> = None;
+        let mut held: Option<Failure> = None;
         let mut repetitions = Repetitions::default();
         for Candidate { index, request } in &self.order[positions] {
             let now = request.handle.now();
@@ -233,14 +233,14 @@ impl<'a> Search<'a> {
                     return Ok(Pass::Acquired(SlotGuard::new(guard, *index, resource)));
                 }
                 Attempted::Busy(_) => {}
-                Attempted::NotGranted(failure) => match failure.reason.retry_cause() {
+                Attempted::NotGranted(failure) => match failure.retry_cause() {
                     Some(RetryCause::Contended) => {
-                        if !held.as_ref().is_some_and(|held| held.is_split()) {
+                        if !held.as_ref().is_some_and(Failure::is_split) {
                             held = Some(failure);
                         }
                     }
                     Some(RetryCause::Unusable) => return Ok(Pass::Unusable(failure)),
-                    None => return Err(request.error(*failure)),
+                    None => return Err(request.error(failure)),
                 },
             }
         }

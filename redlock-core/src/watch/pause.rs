@@ -9,26 +9,26 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::decide::concurrency::Class;
-use crate::inner::Inner;
 use crate::node::{Availability, Request, Watch};
+use crate::queue::limiter::Permit;
+use crate::round::nodes::Nodes;
 use crate::runtime::BoxFuture;
 use crate::types::resource::Resource;
-use crate::wait::limiter::Permit;
-use crate::wait::watcher::{Beginning, watch};
+use crate::watch::watcher::{Beginning, watch};
 
 /// Waits for `pause`. Returns whether another client was seen on a quorum of nodes meanwhile.
 pub(crate) async fn is_used(
-    inner: &Arc<Inner>,
+    nodes: &Arc<Nodes>,
     resources: &[Resource],
     pause: impl Future<Output = ()>,
 ) -> bool {
     let mut pause = pin!(pause);
     // Without a permit, the nodes have to reply to many others.
-    let Some(_permit) = Permit::try_new(inner, Class::Watch) else {
+    let Some(_permit) = Permit::try_new(&nodes.limiter, Class::Watch) else {
         pause.await;
         return false;
     };
-    let mut views: Vec<Vec<View<'_>>> = inner
+    let mut views: Vec<Vec<View<'_>>> = nodes
         .peers
         .iter()
         .filter(|peer| peer.profile.watch)
@@ -45,7 +45,7 @@ pub(crate) async fn is_used(
     })
     .await;
     let changed = views.iter().filter(|node| node.iter().any(|view| matches!(view, View::Changed)));
-    changed.count() >= inner.quorum()
+    changed.count() >= nodes.quorum()
 }
 
 /// The view of one resource on one node.

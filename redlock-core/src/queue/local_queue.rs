@@ -22,8 +22,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::decide::fifo::{Queue, TurnResult, Wakers};
-use crate::inner::Inner;
-use crate::runtime::Alarm;
+use crate::runtime::{Alarm, Runtime};
 use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
@@ -35,15 +34,15 @@ use crate::types::token::Token;
 pub(crate) const FAIRNESS_YIELD: Duration = Duration::from_millis(3);
 
 /// The queues of one [`Redlock`](crate::Redlock). An unused resource has none.
-#[derive(Default)]
 pub(crate) struct LocalQueues {
+    runtime: Arc<dyn Runtime>,
     queues: Mutex<HashMap<Resource, Queue<Waker>>>,
     last_number: AtomicU64,
 }
 
 /// A place in the queues of the resources of one request.
 pub(crate) struct QueuePlace {
-    inner: Arc<Inner>,
+    queues: Arc<LocalQueues>,
     resources: Resources,
     number: u64,
     /// The number of queues that were entered.
@@ -52,11 +51,17 @@ pub(crate) struct QueuePlace {
     entered: usize,
 }
 
+impl LocalQueues {
+    pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
+        Self { runtime, queues: Mutex::default(), last_number: AtomicU64::default() }
+    }
+}
+
 impl QueuePlace {
     /// Creates a place that has entered no queue yet.
-    pub(crate) fn new(inner: Arc<Inner>, resources: Resources) -> Self {
-        let number = inner.queues.last_number.fetch_add(1, Ordering::Relaxed);
-        Self { inner, resources, number, entered: 0 }
+    pub(crate) fn new(queues: Arc<LocalQueues>, resources: Resources) -> Self {
+        let number = queues.last_number.fetch_add(1, Ordering::Relaxed);
+        Self { queues, resources, number, entered: 0 }
     }
 
     /// Waits for the turn on all resources.
@@ -72,7 +77,7 @@ impl QueuePlace {
     ///
     /// It fails if another task of this process uses any of the resources.
     pub(crate) fn try_turn(&mut self, now: Instant) -> bool {
-        let mut queues = locked(&self.inner.queues.queues);
+        let mut queues = locked(&self.queues.queues);
         let busy = |resource| queues.get(resource).is_some_and(|queue: &Queue<_>| !queue.is_idle(now));
         if self.resources.iter().any(busy) {
             return false;
@@ -94,7 +99,7 @@ impl QueuePlace {
 
     /// Records that another client held the lock.
     pub(crate) fn record_other_client(&self) {
-        let now = self.inner.now();
+        let now = self.queues.runtime.now();
         drop(self.with_queues(|queue| {
             queue.record_other_client(now);
             Wakers::default()
@@ -108,13 +113,13 @@ impl QueuePlace {
 
     /// Wakes the tasks to which the turn can be handed over, before it is.
     pub(crate) fn wake_successors(&self) -> Woken {
-        let now = || self.inner.now();
+        let now = || self.queues.runtime.now();
         self.with_queues(|queue| Wakers { to_wake: queue.successor(self.number, now), to_drop: None })
     }
 
     /// Hands the turn over to the tasks that wait for it. The release of the lease with this token is not confirmed yet.
     pub(crate) fn hand_over(&self, token: &Token) -> Woken {
-        let now = self.inner.now();
+        let now = self.queues.runtime.now();
         self.with_queues(|queue| queue.hand_over(self.number, token, now))
     }
 
@@ -123,7 +128,7 @@ impl QueuePlace {
     /// A place that waits in a queue waits for the lock of that resource. A place that has entered no queue may be
     /// preceded on any of its resources.
     pub(crate) fn holder(&self) -> Option<(Token, Instant)> {
-        let queues = locked(&self.inner.queues.queues);
+        let queues = locked(&self.queues.queues);
         let first = self.entered.saturating_sub(1);
         let end = if self.entered == 0 { self.resources.len() } else { self.entered };
         let mut queues = self.resources[first..end].iter().filter_map(|resource| queues.get(resource));
@@ -132,7 +137,7 @@ impl QueuePlace {
 
     /// Returns the tokens of the leases that handed the turn over before their releases were confirmed.
     pub(crate) fn unconfirmed(&self) -> Vec<Token> {
-        let queues = locked(&self.inner.queues.queues);
+        let queues = locked(&self.queues.queues);
         let queues = self.resources.iter().filter_map(|resource| queues.get(resource));
         queues.filter_map(Queue::unconfirmed).cloned().collect()
     }
@@ -141,7 +146,7 @@ impl QueuePlace {
     pub(crate) async fn confirmed(&self, token: &Token) {
         for resource in &*self.resources {
             poll_fn(|cx| {
-                let (is_confirmed, before) = match locked(&self.inner.queues.queues).get_mut(resource) {
+                let (is_confirmed, before) = match locked(&self.queues.queues).get_mut(resource) {
                     Some(queue) => queue.is_confirmed(token, || cx.waker().clone()),
                     None => (true, None),
                 };
@@ -159,9 +164,9 @@ impl QueuePlace {
 
     fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
         loop {
-            let (now, resource) = (self.inner.now(), &self.resources[self.entered - 1]);
+            let (now, resource) = (self.queues.runtime.now(), &self.resources[self.entered - 1]);
             let (result, before) = {
-                let mut queues = locked(&self.inner.queues.queues);
+                let mut queues = locked(&self.queues.queues);
                 queues
                     .entry(resource.clone())
                     .or_default()
@@ -171,13 +176,13 @@ impl QueuePlace {
             match result {
                 TurnResult::Turn => return Poll::Ready(()),
                 TurnResult::Wait => return Poll::Pending,
-                TurnResult::WaitUntil(until) => ready!(alarm.poll_at(&*self.inner.runtime, until, cx)),
+                TurnResult::WaitUntil(until) => ready!(alarm.poll_at(&*self.queues.runtime, until, cx)),
             }
         }
     }
 
     fn any_queue(&self, predicate: impl Fn(&Queue<Waker>) -> bool) -> bool {
-        let queues = locked(&self.inner.queues.queues);
+        let queues = locked(&self.queues.queues);
         self.resources.iter().any(|resource| queues.get(resource).is_some_and(&predicate))
     }
 
@@ -185,7 +190,7 @@ impl QueuePlace {
     fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Wakers<Waker>) -> Woken {
         let mut woken = Woken::default();
         for resource in &self.resources[..self.entered] {
-            let mut queues = locked(&self.inner.queues.queues);
+            let mut queues = locked(&self.queues.queues);
             let Some(queue) = queues.get_mut(resource) else { continue };
             let Wakers { to_wake, to_drop } = act(queue);
             if queue.is_unused() {
@@ -222,7 +227,7 @@ impl Drop for Woken {
 /// Leaves every queue, with or without the turn.
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        drop(self.with_queues(|queue| queue.leave(self.number, || self.inner.now())));
+        drop(self.with_queues(|queue| queue.leave(self.number, || self.queues.runtime.now())));
     }
 }
 

@@ -7,24 +7,25 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::client::lease::Lease;
 use crate::decide::concurrency::Class;
 use crate::decide::lease_status::Degraded;
 use crate::decide::renewal;
-use crate::lease::record::LeaseRecord;
+use crate::lease::peer::LeasePeer;
 use crate::node::ConnectionId;
-use crate::protocol::extend::{self, Extension};
-use crate::protocol::extend_error::ExtendError;
+use crate::queue::limiter::Permit;
+use crate::round::extend::Extension;
+use crate::round::nodes::Peer;
 use crate::runtime::{random, sleep_until_or};
 use crate::telemetry;
+use crate::types::error::ErrorKind;
 use crate::types::instant::Instant;
 use crate::types::ttl::Ttl;
-use crate::wait::limiter::Permit;
 
 /// Settings for the automatic renewal of a lock.
 ///
@@ -136,22 +137,39 @@ impl KeepAlive {
 }
 
 /// Keeps a lease alive from now on, and replaces an earlier keep-alive.
-pub(crate) fn keep_alive(lease: &Arc<LeaseRecord>, settings: KeepAlive) {
-    let not_beyond = settings.max_hold.map(|max_hold| lease.since() + max_hold);
+pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
+    let not_beyond = settings.max_hold.map(|max_hold| lease.record.since + max_hold);
     let task = RenewalTask {
-        epoch: lease.next_epoch(),
-        lease: Arc::clone(lease),
+        epoch: lease.record.next_epoch(),
+        lease: lease.clone(),
         not_beyond,
         extensions_left: settings.max_extensions,
         is_first: true,
-        connections: lease.connections(),
+        connections: connections(lease),
         done: false,
     };
-    lease.inner().runtime.spawn(Box::pin(task.run()));
+    lease.handle.runtime.spawn(Box::pin(task.run()));
+}
+
+/// Returns the connection in use, by node.
+///
+/// For a node that is not known to hold the key, it is the connection at the time of the write.
+fn connections(lease: &Lease) -> SmallVec<[Option<ConnectionId>; 5]> {
+    lease.record.with(|state| {
+        let peers = lease.handle.peers.iter().zip(&state.peers);
+        let connection = |(peer, own): (&Peer, &LeasePeer)| {
+            if own.writes.is_written() {
+                peer.node.status().connection
+            } else {
+                own.writes.write_connection()
+            }
+        };
+        peers.map(connection).collect()
+    })
 }
 
 struct RenewalTask {
-    lease: Arc<LeaseRecord>,
+    lease: Lease,
     epoch: u64,
     not_beyond: Option<Instant>,
     extensions_left: Option<u32>,
@@ -181,22 +199,21 @@ impl RenewalTask {
                 let Some(permit) = self.permit().await else { return };
                 // Read before anything is sent: a node that connects afterwards may have missed the renewal.
                 self.connections = self.connections_now().collect();
-                let result = extend::extend(&self.lease, self.fitting(extension)).await;
-                let failed = result.as_ref().is_err_and(ExtendError::is_transient);
-                self.lease.inner().limiter.renewals_fail(failed);
+                let result = self.lease.extend_with(self.fitting(extension)).await;
+                let failed = result.as_ref().is_err_and(|failure| failure.kind() == ErrorKind::NoQuorum);
+                self.lease.handle.limiter.renewals_fail(failed);
                 drop(permit);
                 match result {
                     Ok(()) => {
-                        telemetry::renewed(self.lease.claim());
+                        telemetry::renewed(&self.lease.record.claim);
                         break;
                     }
                     // The owner has ended the lease in between.
-                    Err(_) if self.lease.is_released() => return,
-                    Err(error) => {
-                        let transient = error.is_transient();
-                        let error = error.into_error(&self.lease);
-                        telemetry::renewal_failed(self.lease.claim(), &error, failures);
-                        if !transient {
+                    Err(_) if self.lease.record.is_released() => return,
+                    Err(failure) => {
+                        let error = self.lease.error(failure);
+                        telemetry::renewal_failed(&self.lease.record.claim, &error, failures);
+                        if !failed {
                             return;
                         }
                     }
@@ -213,11 +230,11 @@ impl RenewalTask {
 
     /// Returns the next renewal and its due time; `None` if no other is allowed.
     fn next(&self) -> Option<(Instant, Extension)> {
-        let (deadline, ttl) = self.lease.term();
+        let (deadline, ttl) = self.lease.record.term();
         let enough =
             self.extensions_left == Some(0) || self.not_beyond.is_some_and(|limit| deadline >= limit);
         let ttl = ttl.filter(|_| !enough)?;
-        let limit = self.lease.inner().settings.timeout_within(ttl);
+        let limit = self.lease.handle.rules.timeout_within(ttl);
         let extension = Extension { ttl, limit, not_beyond: self.not_beyond };
         let due = if self.is_first { renewal::first_due } else { renewal::due };
         Some((due(deadline, ttl, self.random()), extension))
@@ -237,8 +254,8 @@ impl RenewalTask {
     async fn wait_until(&self, mut due: Instant, ttl: Ttl) -> bool {
         let mut brought_forward = false;
         loop {
-            let changed = self.lease.listen();
-            if !self.lease.is_kept_by(self.epoch) {
+            let changed = self.lease.record.listen();
+            if !self.lease.record.is_kept_by(self.epoch, self.now()) {
                 return false;
             }
             let now = self.now();
@@ -250,24 +267,24 @@ impl RenewalTask {
                 due = due.min(renewal::after_reconnection(now, ttl, self.random()));
             }
             let look = if brought_forward { due } else { due.min(now + renewal::look_interval(ttl)) };
-            sleep_until_or(&*self.lease.inner().runtime, look, changed).await;
+            sleep_until_or(&*self.lease.handle.runtime, look, changed).await;
             let late = self.now().saturating_duration_since(look);
             if renewal::is_late(late, ttl) {
-                telemetry::renewal_late(self.lease.claim(), late);
+                telemetry::renewal_late(&self.lease.record.claim, late);
             }
         }
     }
 
     /// Waits for a permit for a renewal; `None` if the lease is not to be renewed.
     async fn permit(&self) -> Option<Permit> {
-        let (inner, class) = (self.lease.inner(), Class::Renewal(self.ends()));
-        if let Some(permit) = Permit::try_new(inner, class) {
+        let (limiter, class) = (&self.lease.handle.limiter, Class::Renewal(self.ends()));
+        if let Some(permit) = Permit::try_new(limiter, class) {
             return Some(permit);
         }
-        let mut permit = pin!(Permit::wait(inner, class));
+        let mut permit = pin!(Permit::wait(limiter, class));
         loop {
-            let mut changed = self.lease.listen();
-            if !self.lease.is_kept_by(self.epoch) {
+            let mut changed = self.lease.record.listen();
+            if !self.lease.record.is_kept_by(self.epoch, self.now()) {
                 return None;
             }
             let permit = poll_fn(|cx| match permit.as_mut().poll(cx) {
@@ -275,13 +292,13 @@ impl RenewalTask {
                 Poll::Pending => Pin::new(&mut changed).poll(cx).map(|()| None),
             });
             if let Some(permit) = permit.await {
-                return self.lease.is_kept_by(self.epoch).then_some(permit);
+                return self.lease.record.is_kept_by(self.epoch, self.now()).then_some(permit);
             }
         }
     }
 
     fn connections_now(&self) -> impl Iterator<Item = Option<ConnectionId>> {
-        self.lease.inner().peers.iter().map(|peer| peer.node.status().connection)
+        self.lease.handle.peers.iter().map(|peer| peer.node.status().connection)
     }
 
     /// Returns whether a node uses another connection than at the last renewal.
@@ -291,22 +308,22 @@ impl RenewalTask {
     }
 
     fn now(&self) -> Instant {
-        self.lease.inner().now()
+        self.lease.handle.now()
     }
 
     fn ends(&self) -> Instant {
-        self.lease.ends()
+        self.lease.record.ends()
     }
 
     fn random(&self) -> u64 {
-        random(&*self.lease.inner().runtime)
+        random(&*self.lease.handle.runtime)
     }
 }
 
 impl Drop for RenewalTask {
     fn drop(&mut self) {
         if !self.done {
-            self.lease.degrade(Degraded::RenewalEnded);
+            self.lease.record.degrade(Degraded::RenewalEnded, self.now());
         }
     }
 }

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::lease::handle::Lease;
-use crate::lease::keep_alive::{self, KeepAlive};
-use crate::lease::record::LeaseRecord;
-use crate::protocol::{keep_for, release};
-use crate::telemetry::Counted;
+use crate::client::handle::Handle;
+use crate::client::keep_alive::{self, KeepAlive};
+use crate::client::lease::Lease;
+use crate::lease::record::Record;
+use crate::round::engine::run;
+use crate::round::keep::Keep;
+use crate::round::release;
+use crate::telemetry::{self, Counted};
 use crate::types::detached::DetachedLease;
-use crate::types::error::Error;
+use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
 use crate::types::report::ReleaseOutcome;
 
@@ -76,7 +79,8 @@ impl Guard {
     /// If this future is dropped, the release continues in the background.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.released = true;
-        release::release(&self.lease.0).await
+        let lease = &self.lease;
+        release::begin(&lease.handle, &lease.record).await.map_err(|failure| lease.error(failure))
     }
 
     /// Renews the lock automatically from now on, in a background task.
@@ -105,7 +109,7 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub fn keep_alive(&self, settings: KeepAlive) {
-        keep_alive::keep_alive(&self.lease.0, settings);
+        keep_alive::keep_alive(&self.lease, settings);
     }
 
     /// Keeps the lock until its validity ends, without a release.
@@ -130,7 +134,7 @@ impl Guard {
     /// ```
     pub fn forget(mut self) -> Lease {
         self.released = true;
-        self.lease.0.next_epoch();
+        self.lease.record.next_epoch();
         self.lease.clone()
     }
 
@@ -179,7 +183,21 @@ impl Guard {
     ///
     /// [Patterns]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md
     pub async fn keep_for(self, rest: Duration) -> Result<(), Error> {
-        keep_for::keep_for(self, rest).await
+        let lease = self.lease();
+        let (handle, record) = (&lease.handle, &lease.record);
+        let ttl = handle.rules.drift.kept_ttl(rest)?;
+        handle.check_keep()?;
+        if !self.is_held() {
+            let resources = record.claim.all_resources();
+            let message = format!("cannot keep the lock on {resources}: it is no longer held");
+            return Err(Error::new(ErrorKind::Lost, message));
+        }
+        // Ends the renewals, and waits for writes that have not settled.
+        drop(self.detach().await);
+        let (start, limit) = (handle.now(), handle.rules.node_timeout.min(ttl.as_duration()));
+        let round = Keep::new(handle.rules, record.claim.clone(), ttl, start);
+        let kept = run(handle, round, start, limit, telemetry::extension(&record.claim)).await;
+        kept.map_err(|failure| lease.error(failure))
     }
 
     /// Detaches the lock, so that another task, process or machine can resume it.
@@ -212,14 +230,13 @@ impl Guard {
     ///
     /// [`Redlock::resume`]: crate::Redlock::resume
     pub async fn detach(mut self) -> DetachedLease {
-        let lease = &self.lease.0;
-        lease.lose(Loss::Detached);
-        let inner = lease.inner();
-        // Two timeouts, because a delayed process gives its calls slightly more time than one.
-        let limit = inner.now() + 2 * inner.settings.node_timeout;
-        lease.writes_ended(limit).await;
+        let Lease { handle, record } = &self.lease;
+        let now = handle.now();
+        record.lose(Loss::Detached, now);
+        // Two timeouts, because a delayed process gives its requests slightly more time than one.
+        self.lease.writes_ended(now + 2 * handle.rules.node_timeout).await;
         self.released = true;
-        lease.detached()
+        record.detached()
     }
 
     /// Returns a view of the lock that outlives the guard, for other tasks.
@@ -243,8 +260,8 @@ impl Guard {
         self.lease.clone()
     }
 
-    pub(crate) fn new(lease: Arc<LeaseRecord>) -> Self {
-        Self { lease: Lease(lease), released: false, counted: Some(Counted::new()) }
+    pub(crate) fn new(handle: Arc<Handle>, record: Arc<Record>) -> Self {
+        Self { lease: Lease { handle, record }, released: false, counted: Some(Counted::new()) }
     }
 
     /// Takes the guard out of the count of held locks, because it is a part of another lock.
@@ -268,7 +285,8 @@ impl Drop for Guard {
         if mem::replace(&mut self.released, true) {
             return;
         }
-        let release = AssertUnwindSafe(|| release::in_background(&self.lease.0));
+        let release =
+            AssertUnwindSafe(|| release::begin(&self.lease.handle, &self.lease.record).in_background());
         if thread::panicking() {
             // A second panic that leaves this function would end the process. If there is one, the keys are left to
             // their TTL.

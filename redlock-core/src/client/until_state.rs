@@ -9,22 +9,20 @@ use std::task::{Context, Poll, ready};
 
 use event_listener::EventListener;
 
-use crate::types::lease_state::LeaseState;
-use std::sync::Arc;
-
-use crate::lease::record::LeaseRecord;
+use crate::client::lease::Lease;
 use crate::runtime::Alarm;
+use crate::types::lease_state::LeaseState;
 
 /// A future that waits for a state that `accept` accepts.
 pub(crate) struct UntilState<F> {
-    lease: Arc<LeaseRecord>,
+    lease: Lease,
     accept: F,
     changed: Option<EventListener>,
     alarm: Alarm,
 }
 
 impl<F> UntilState<F> {
-    pub(crate) fn new(lease: Arc<LeaseRecord>, accept: F) -> Self {
+    pub(crate) fn new(lease: Lease, accept: F) -> Self {
         Self { lease, accept, changed: None, alarm: Alarm::default() }
     }
 }
@@ -39,8 +37,9 @@ where
         let this = &mut *self;
         loop {
             // Listen before the state is read, so that no change in between is missed.
-            let changed = this.changed.get_or_insert_with(|| this.lease.listen());
-            let look = this.lease.look();
+            let changed = this.changed.get_or_insert_with(|| this.lease.record.listen());
+            let runtime = &*this.lease.handle.runtime;
+            let look = this.lease.record.look(runtime.now());
             if let Some(accepted) = (this.accept)(look.state) {
                 return Poll::Ready(accepted);
             }
@@ -50,7 +49,6 @@ where
             }
             // A timer that does not count suspension is late by that time, so none is trusted for longer than the
             // margin.
-            let runtime = &*this.lease.inner().runtime;
             let look_again = runtime.now() + look.lasts.min(look.margin);
             ready!(this.alarm.poll_at(runtime, look_again, cx));
         }

@@ -23,12 +23,12 @@ use crate::decide::concurrency::Class;
 use crate::decide::query_interval::{LONGEST_INTERVAL, QueryInterval};
 use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
 use crate::decide::time_limit::TimeLimit;
-use crate::inner::{Inner, Peer};
 use crate::node::{Availability, LockNode, NodeError, Reply, Request, Watch};
+use crate::queue::limiter::{Permit, PermitWait};
+use crate::round::nodes::{Nodes, Peer};
 use crate::runtime::{Alarm, BoxFuture};
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
-use crate::wait::limiter::{Permit, PermitWait};
 
 /// The time until an attempt is made even though a quorum of nodes is watched. Nodes may fail to send notifications.
 const SAFETY: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ pub(crate) enum WakeReason {
 
 /// The watches of one request, kept from one wait to the next.
 pub(crate) struct LockWatcher<'a> {
-    inner: &'a Arc<Inner>,
+    nodes: &'a Arc<Nodes>,
     /// The watches by node, then by resource.
     watches: Vec<Vec<NodeWatch<'a>>>,
     probes: ProbeBudget,
@@ -103,13 +103,13 @@ impl<'a> LockWatcher<'a> {
     /// Creates a watcher that watches nothing yet.
     ///
     /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
-    pub(crate) fn new(inner: &'a Arc<Inner>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
+    pub(crate) fn new(nodes: &'a Arc<Nodes>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
         let watches = |peer: &'a Peer| {
             let of_claim = resources.iter().map(|resource| NodeWatch::new(peer, resource, gate.is_some()));
             of_claim.chain(gate.map(|gate| NodeWatch::new(peer, gate, false))).collect()
         };
-        let watches = inner.peers.iter().map(watches).collect();
-        Self { inner, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
+        let watches = nodes.peers.iter().map(watches).collect();
+        Self { nodes, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
     }
 
     /// Continues active watches of an earlier request, which replace queries.
@@ -140,7 +140,7 @@ impl<'a> LockWatcher<'a> {
         may_exceed: bool,
         until: Option<Instant>,
     ) -> WakeReason {
-        let (start, mut alarm) = (self.inner.now(), Alarm::default());
+        let (start, mut alarm) = (self.nodes.now(), Alarm::default());
         self.watches.iter_mut().flatten().for_each(|watch| watch.query_again_if_free(start));
         let wake = poll_fn(|cx| self.poll(cx, start, delay, may_exceed, until, &mut alarm)).await;
         // The replies are not needed until the next wait.
@@ -153,11 +153,11 @@ impl<'a> LockWatcher<'a> {
     /// A node counts as free if its last reply says so and it has sent no notification since then.
     pub(crate) async fn is_still_free(&mut self) -> bool {
         poll_fn(|cx| {
-            let (now, limit) = (self.inner.now(), self.inner.settings.node_timeout);
+            let (now, limit) = (self.nodes.now(), self.nodes.rules.node_timeout);
             for watch in self.watches.iter_mut().flatten() {
                 let _ = watch.poll(cx, now, limit, false);
             }
-            Poll::Ready(readiness(self.views(now), self.inner.quorum(), now) == Readiness::Free)
+            Poll::Ready(readiness(self.views(now), self.nodes.quorum(), now) == Readiness::Free)
         })
         .await
     }
@@ -172,7 +172,7 @@ impl<'a> LockWatcher<'a> {
         alarm: &mut Alarm,
     ) -> Poll<WakeReason> {
         loop {
-            let (now, limit) = (self.inner.now(), self.inner.settings.node_timeout);
+            let (now, limit) = (self.nodes.now(), self.nodes.rules.node_timeout);
             let may_query = matches!(self.queries, QueryPermit::Granted { .. });
             let next =
                 self.watches.iter_mut().flatten().filter_map(|watch| watch.poll(cx, now, limit, may_query));
@@ -183,11 +183,11 @@ impl<'a> LockWatcher<'a> {
             let may_be_free = |(watches, peer): &(&Vec<NodeWatch<'_>>, &Peer)| {
                 peer.node.status().quarantine.is_none() && watches.iter().all(|watch| watch.may_be_free(now))
             };
-            let candidates = self.watches.iter().zip(&self.inner.peers).filter(may_be_free).count();
-            if self.probes.see(candidates, self.inner.quorum()) {
+            let candidates = self.watches.iter().zip(&self.nodes.peers).filter(may_be_free).count();
+            if self.probes.see(candidates, self.nodes.quorum()) {
                 return Poll::Ready(WakeReason::Free);
             }
-            let (longest, free_at) = match readiness(self.views(now), self.inner.quorum(), now) {
+            let (longest, free_at) = match readiness(self.views(now), self.nodes.quorum(), now) {
                 Readiness::Free => {
                     self.probes.tried();
                     return Poll::Ready(WakeReason::Free);
@@ -200,7 +200,7 @@ impl<'a> LockWatcher<'a> {
                 return Poll::Ready(WakeReason::Time);
             }
             let look = [next, free_at, self.overdue_at(now)].into_iter().flatten().fold(end, Instant::min);
-            match alarm.poll_at(&*self.inner.runtime, look, cx) {
+            match alarm.poll_at(&*self.nodes.runtime, look, cx) {
                 Poll::Ready(()) => {}
                 Poll::Pending => return Poll::Pending,
             }
@@ -209,7 +209,7 @@ impl<'a> LockWatcher<'a> {
 
     /// Returns the view of each node: the combined views of its resources and its admission.
     fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + '_ {
-        self.watches.iter().zip(&self.inner.peers).map(move |(watches, peer)| {
+        self.watches.iter().zip(&self.nodes.peers).map(move |(watches, peer)| {
             let admission = NodeView::of_quarantine(peer.node.status().quarantine, now);
             watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
         })
@@ -217,18 +217,18 @@ impl<'a> LockWatcher<'a> {
 
     /// Completes when queries are due and have just been allowed.
     fn poll_permit(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        let inner = self.inner;
+        let nodes = self.nodes;
         if !self.watches.iter().flatten().any(|watch| watch.is_due(now)) {
             // A hung minority of the nodes does not hold up other requests.
             let unanswered =
                 self.watches.iter().filter(|node| node.iter().any(NodeWatch::is_queried)).count();
-            if unanswered + inner.quorum() <= self.watches.len() {
+            if unanswered + nodes.quorum() <= self.watches.len() {
                 self.queries = QueryPermit::None;
             }
             return Poll::Pending;
         }
         if let QueryPermit::None = self.queries {
-            self.queries = QueryPermit::Wait(Permit::wait(inner, Class::Watch));
+            self.queries = QueryPermit::Wait(Permit::wait(&nodes.limiter, Class::Watch));
         }
         let QueryPermit::Wait(wait) = &mut self.queries else { return Poll::Pending };
         let permit = ready!(Pin::new(wait).poll(cx));
@@ -238,7 +238,7 @@ impl<'a> LockWatcher<'a> {
 
     /// Returns when to poll the awaited permit again: another one may be overdue.
     fn overdue_at(&self, now: Instant) -> Option<Instant> {
-        matches!(self.queries, QueryPermit::Wait(_)).then(|| now + self.inner.limiter.poll_interval())
+        matches!(self.queries, QueryPermit::Wait(_)).then(|| now + self.nodes.limiter.poll_interval())
     }
 }
 
@@ -312,7 +312,7 @@ impl<'a> NodeWatch<'a> {
                 Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.begin()),
                 Phase::Arming(time_limit, watch) => {
                     let polled = watch.as_mut().poll(cx);
-                    let in_time = polled.is_pending() && !time_limit.has_passed(now, || 0);
+                    let in_time = polled.is_pending() && !time_limit.has_passed(now);
                     match polled {
                         Poll::Ready(Ok(watch)) => {
                             let view = view(watch.availability, now);

@@ -5,9 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lease::record::LeaseRecord;
-use crate::lease::watch::UntilState;
-use crate::protocol::extend::{Extension, extend};
+use crate::client::handle::Handle;
+use crate::client::until_state::UntilState;
+use crate::lease::record::Record;
+use crate::round::extend::{self, Extension};
+use crate::round::failure::{Aim, Failure};
+use crate::runtime::sleep_until_or;
 use crate::types::error::Error;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
@@ -27,7 +30,10 @@ use crate::types::ttl::Ttl;
 ///
 /// [`Guard`]: crate::Guard
 #[derive(Clone)]
-pub struct Lease(pub(crate) Arc<LeaseRecord>);
+pub struct Lease {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) record: Arc<Record>,
+}
 
 impl Lease {
     /// Returns the locked resources: at least one, sorted.
@@ -45,7 +51,7 @@ impl Lease {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn resources(&self) -> &[Resource] {
-        self.0.claim().resources()
+        self.record.claim.resources()
     }
 
     /// Returns how much longer the lock is valid, according to the clock.
@@ -71,7 +77,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn remaining(&self) -> Duration {
-        self.0.remaining()
+        self.record.remaining(self.handle.now())
     }
 
     /// Returns the time at which the validity ends, unless the lock is extended.
@@ -93,7 +99,8 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        self.0.valid_until()
+        let now = self.handle.now();
+        self.record.with(|state| (!state.status.remaining(now).is_zero()).then(|| state.status.deadline()))
     }
 
     /// Returns whether the lock is valid at this moment.
@@ -145,7 +152,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn state(&self) -> LeaseState {
-        self.0.look().state
+        self.record.look(self.handle.now()).state
     }
 
     /// Waits until the state differs from the present one, and returns the new state.
@@ -172,7 +179,7 @@ impl Lease {
     /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
         let before = self.state();
-        UntilState::new(Arc::clone(&self.0), move |state| match state {
+        UntilState::new(self.clone(), move |state| match state {
             LeaseState::Lost(_) => Some(state),
             state if state != before => Some(state),
             _ => None,
@@ -211,7 +218,7 @@ impl Lease {
     ///
     /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
-        UntilState::new(Arc::clone(&self.0), |state| match state {
+        UntilState::new(self.clone(), |state| match state {
             LeaseState::Lost(loss) => Some(loss),
             _ => None,
         })
@@ -237,7 +244,7 @@ impl Lease {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn fingerprint(&self) -> Fingerprint {
-        self.0.claim().token().fingerprint()
+        self.record.claim.token().fingerprint()
     }
 
     /// Returns the token of a [fenced](crate::LockRequest::fenced) lock, or `None`.
@@ -261,7 +268,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.0.fencing_token()
+        self.record.fencing_token()
     }
 
     /// Returns the number of nodes on which the lock can still be extended.
@@ -287,7 +294,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn extendable_nodes(&self) -> usize {
-        self.0.extendable_nodes()
+        self.record.extendable_nodes()
     }
 
     /// Returns the reports of all nodes about the acquisition, in configured order.
@@ -310,7 +317,9 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn node_reports(&self) -> Vec<NodeReport> {
-        self.0.node_reports()
+        let votes = self.record.with(|state| state.votes.clone());
+        let reports = votes.map(|votes| votes.reports(self.handle.now(), |node| self.handle.label(node)));
+        reports.unwrap_or_default()
     }
 
     /// Makes the lock valid for `ttl` from now, less clock drift.
@@ -352,10 +361,37 @@ impl Lease {
     /// If this future is dropped after its first poll, the extension continues in the background. It may or may not
     /// take effect.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
-        let ttl = self.0.inner().check_ttl(Ttl::new(ttl)?)?;
-        let extension =
-            Extension { ttl, limit: self.0.inner().settings.timeout_within(ttl), not_beyond: None };
-        extend(&self.0, extension).await.map_err(|failure| failure.into_error(&self.0))
+        let ttl = self.handle.check_ttl(Ttl::new(ttl)?)?;
+        let limit = self.handle.rules.timeout_within(ttl);
+        let extended = self.extend_with(Extension { ttl, limit, not_beyond: None }).await;
+        extended.map_err(|failure| self.error(failure))
+    }
+
+    /// Makes one extension.
+    pub(crate) async fn extend_with(&self, extension: Extension) -> Result<(), Failure> {
+        match self.state() {
+            LeaseState::Lost(loss) => {
+                let votes = self.handle.rules.votes(self.handle.now());
+                return Err(Failure::ended(Aim::Extend, loss, votes));
+            }
+            LeaseState::Held | LeaseState::AtRisk => {}
+        }
+        extend::begin(&self.handle, &self.record, extension).await
+    }
+
+    /// Creates the public error of a round about this lease.
+    pub(crate) fn error(&self, failure: Failure) -> Error {
+        failure.into_error(self.record.claim.all_resources(), &self.handle)
+    }
+
+    /// Waits until no write of this lease may be sent any more, at most until `limit`.
+    pub(crate) async fn writes_ended(&self, limit: Instant) {
+        while self.record.has_write_in_flight() && self.handle.now() < limit {
+            let changed = self.record.listen();
+            if self.record.has_write_in_flight() {
+                sleep_until_or(&*self.handle.runtime, limit, changed).await;
+            }
+        }
     }
 }
 
@@ -386,15 +422,15 @@ impl Lease {
     ///
     /// Same as [`extend`](Lease::extend).
     pub async fn renew(&self) -> Result<(), Error> {
-        self.extend(self.0.ttl().as_duration()).await
+        self.extend(self.record.ttl().as_duration()).await
     }
 }
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("resources", self.0.claim().all_resources())
-            .field("token", self.0.claim().token())
+            .field("resources", self.record.claim.all_resources())
+            .field("token", self.record.claim.token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }

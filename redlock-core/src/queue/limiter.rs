@@ -13,8 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::decide::concurrency::{Class, Concurrency, Waiting};
-use crate::inner::Inner;
-use crate::runtime::LONGEST_SLEEP;
+use crate::runtime::{LONGEST_SLEEP, Runtime};
 use crate::sync::{Mutex, locked};
 
 /// The approximate number of waiting attempts that are polled in each second.
@@ -23,17 +22,20 @@ const POLLED_AT_ONCE: usize = 64;
 /// The rounds in flight of one [`Redlock`](crate::Redlock).
 pub(crate) struct Limiter {
     rounds: Mutex<Concurrency<Waker>>,
+    runtime: Arc<dyn Runtime>,
+    /// The time after which another round is [overdue](Concurrency::begin_overdue).
+    overdue: Duration,
 }
 
 /// The right to have a round in flight. When it is dropped, the next waiting round may begin.
 pub(crate) struct Permit {
-    inner: Arc<Inner>,
+    limiter: Arc<Limiter>,
     class: Class,
 }
 
 impl Limiter {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { rounds: Mutex::new(Concurrency::new(max)) }
+    pub(crate) fn new(max: usize, runtime: Arc<dyn Runtime>, node_timeout: Duration) -> Self {
+        Self { rounds: Mutex::new(Concurrency::new(max)), runtime, overdue: 2 * node_timeout }
     }
 
     /// Holds attempts back while cleanup is behind.
@@ -87,29 +89,29 @@ impl Limiter {
 
 impl Permit {
     /// Returns the permit if the round may begin at once.
-    pub(crate) fn try_new(inner: &Arc<Inner>, class: Class) -> Option<Self> {
-        let may_begin = locked(&inner.limiter.rounds).try_begin(class);
-        may_begin.then(|| Self { inner: Arc::clone(inner), class })
+    pub(crate) fn try_new(limiter: &Arc<Limiter>, class: Class) -> Option<Self> {
+        let may_begin = locked(&limiter.rounds).try_begin(class);
+        may_begin.then(|| Self { limiter: Arc::clone(limiter), class })
     }
 
     /// Waits until the round may begin.
     ///
     /// The future may be dropped at any time. Poll it in every [interval](Limiter::poll_interval), since another round
     /// may be [overdue](Concurrency::begin_overdue).
-    pub(crate) fn wait(inner: &Arc<Inner>, class: Class) -> PermitWait<'_> {
-        PermitWait { inner, class, waiting: None }
+    pub(crate) fn wait(limiter: &Arc<Limiter>, class: Class) -> PermitWait<'_> {
+        PermitWait { limiter, class, waiting: None }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.inner.limiter.change(|rounds| rounds.end(self.class));
+        self.limiter.change(|rounds| rounds.end(self.class));
     }
 }
 
 /// A future that waits for a [`Permit`].
 pub(crate) struct PermitWait<'a> {
-    inner: &'a Arc<Inner>,
+    limiter: &'a Arc<Limiter>,
     class: Class,
     waiting: Option<Waiting>,
 }
@@ -118,29 +120,28 @@ impl Future for PermitWait<'_> {
     type Output = Permit;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
-        let Self { inner, class, waiting } = &mut *self;
+        let Self { limiter, class, waiting } = &mut *self;
         let waker = cx.waker().clone();
-        let mut rounds = locked(&inner.limiter.rounds);
+        let mut rounds = locked(&limiter.rounds);
         let replaced = match *waiting {
             Some(entered) => match rounds.waker(entered) {
                 Some(waiting) => Some(std::mem::replace(waiting, waker)),
                 None => {
                     drop(rounds);
                     *waiting = None;
-                    return Poll::Ready(Permit { inner: Arc::clone(inner), class: *class });
+                    return Poll::Ready(Permit { limiter: Arc::clone(limiter), class: *class });
                 }
             },
             None if rounds.try_begin(*class) => {
                 drop(rounds);
-                return Poll::Ready(Permit { inner: Arc::clone(inner), class: *class });
+                return Poll::Ready(Permit { limiter: Arc::clone(limiter), class: *class });
             }
             None => {
                 *waiting = Some(rounds.wait(*class, waker));
                 None
             }
         };
-        let limit = 2 * inner.settings.node_timeout;
-        let overdue = rounds.begin_overdue(*class, inner.now(), limit);
+        let overdue = rounds.begin_overdue(*class, limiter.runtime.now(), limiter.overdue);
         // A waker may run foreign code when it is called or dropped, so not under the mutex.
         drop(rounds);
         drop(replaced);
@@ -154,7 +155,7 @@ impl Future for PermitWait<'_> {
 impl Drop for PermitWait<'_> {
     fn drop(&mut self) {
         if let Some(waiting) = self.waiting.take() {
-            drop(self.inner.limiter.change(|rounds| rounds.leave(waiting)));
+            drop(self.limiter.change(|rounds| rounds.leave(waiting)));
         }
     }
 }

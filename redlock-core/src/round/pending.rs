@@ -1,8 +1,4 @@
-//! The cleanup of claims: releases that are repeated until the key cannot appear any more.
-//!
-//! Each node has a cleanup queue and, while it is not empty, one task. A node that is down receives only the oldest
-//! entry as a probe, after a growing delay. Once it replies, the rest is sent in batches.
-//! [`pending_release`](crate::decide::pending_release) decides when the cleanup of an entry ends; time alone never ends it.
+//! The pending cleanup of each node: a queue of releases that must be repeated.
 //!
 //! The following limits apply:
 //!
@@ -12,28 +8,18 @@
 //! - Load alone drops no entry: while the queues of more than a minority of the nodes are long, no new attempt begins.
 //! - After the last handle and lease are gone, cleanup continues for one minute.
 
-#[cfg(all(test, loom))]
-mod loom_tests;
-
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use event_listener::Event;
+use event_listener::{Event, EventListener};
 
-use crate::decide::pending_release::{Next, PendingRelease};
-use crate::inner::{Inner, ReplyCount};
-use crate::node::Request;
-use crate::protocol::call::Call;
-use crate::protocol::ended_lease::ended;
-use crate::protocol::fan_out::Calls;
-use crate::runtime::{sleep_until, sleep_until_or};
+use crate::round::Cleanup;
+use crate::round::nodes::Nodes;
 use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry::throttle::Throttle;
-use crate::types::claim::Claim;
 use crate::types::instant::Instant;
-use crate::types::report::Outcome;
 
 /// The maximum size of the queue of a node that has acknowledged no release for [`SILENCE`].
 const MAX_BYTES_UNANSWERED: usize = 16 << 20;
@@ -52,26 +38,10 @@ const BYTES_OF_CLAIM: usize = 200;
 /// A node that does not reply is not behind: no new lock waits for a minority of the nodes.
 const BEHIND: usize = 4096;
 
-/// The maximum number of releases that are sent to one node at once.
-const BATCH: usize = 256;
-
-/// The bounds of the delay between two probes of a node that does not reply.
-///
-/// After a node returns, the keys left on it are deleted within the longest delay.
-const SHORTEST_DELAY: Duration = Duration::from_millis(10);
-const LONGEST_DELAY: Duration = Duration::from_millis(500);
-
 /// The time that cleanup continues after the last handle and lease are gone.
 ///
 /// Thus a program that forgets its lock leaves no task behind forever. `close` waits without a limit.
-const GRACE: Duration = Duration::from_secs(60);
-
-/// The repeated release of one claim on one node.
-#[derive(Debug)]
-pub(crate) struct CleanupEntry {
-    pub(crate) claim: Claim,
-    pub(crate) release: PendingRelease,
-}
+pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// The pending cleanup of one node.
 #[derive(Default)]
@@ -85,7 +55,7 @@ pub(crate) struct CleanupQueue {
 #[derive(Default)]
 struct Queue {
     /// The entries, by the time of the next release, then by age.
-    entries: BTreeMap<(Instant, u64), CleanupEntry>,
+    entries: BTreeMap<(Instant, u64), Cleanup>,
     pushed: u64,
     bytes: usize,
     /// The time of the first failed release since the last acknowledged one.
@@ -108,10 +78,10 @@ impl CleanupQueue {
 
 impl Queue {
     /// Adds an entry; returns how many of those due first were dropped to make room.
-    fn push(&mut self, due: Instant, now: Instant, entry: CleanupEntry) -> usize {
+    fn push(&mut self, now: Instant, entry: Cleanup) -> usize {
         self.pushed += 1;
         self.bytes += entry.bytes();
-        self.entries.insert((due, self.pushed), entry);
+        self.entries.insert((entry.due, self.pushed), entry);
         let silence = self.silent_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         let limit = if silence < SILENCE { MAX_BYTES } else { MAX_BYTES_UNANSWERED };
         let before = self.entries.len();
@@ -122,12 +92,12 @@ impl Queue {
     }
 
     /// Takes at most `limit` entries that are due.
-    fn take(&mut self, limit: usize, now: Instant) -> Vec<CleanupEntry> {
+    fn take(&mut self, limit: usize, now: Instant) -> Vec<Cleanup> {
         let due = self.entries.keys().take(limit).take_while(|(due, _)| *due <= now).count();
         (0..due).filter_map(|_| self.pop_first()).collect()
     }
 
-    fn pop_first(&mut self) -> Option<CleanupEntry> {
+    fn pop_first(&mut self) -> Option<Cleanup> {
         let (_, entry) = self.entries.pop_first()?;
         self.bytes -= entry.bytes();
         Some(entry)
@@ -143,25 +113,26 @@ impl Queue {
     }
 }
 
-impl CleanupEntry {
+impl Cleanup {
     fn bytes(&self) -> usize {
         let names: usize = self.claim.resources().iter().map(|resource| resource.as_bytes().len()).sum();
         names + self.claim.token().as_bytes().len() + BYTES_OF_CLAIM
     }
 }
 
-impl Inner {
-    /// Cleans up a claim on a node from `due` on, however long that takes.
-    pub(crate) fn clean_up(self: &Arc<Self>, index: usize, due: Instant, entry: CleanupEntry) {
-        self.push_cleanup(index, due, entry);
-        self.resume_cleanup_of(index);
+impl Nodes {
+    /// Cleans up a claim on a node, however long that takes.
+    pub(crate) fn clean_up(self: &Arc<Self>, cleanup: Cleanup) {
+        let node = cleanup.node;
+        self.push_cleanup(cleanup);
+        self.resume_cleanup_of(node);
     }
 
-    /// Queues a claim for cleanup without a task, because a runtime is about to end.
+    /// Queues claims for cleanup without a task, because a runtime is about to end.
     ///
     /// The cleanup begins when the lock is next used.
-    pub(crate) fn leave_to_cleanup(&self, index: usize, due: Instant, entry: CleanupEntry) {
-        self.push_cleanup(index, due, entry);
+    pub(crate) fn leave(&self, cleanups: impl IntoIterator<Item = Cleanup>) {
+        cleanups.into_iter().for_each(|cleanup| self.push_cleanup(cleanup));
         self.stop_cleanup();
     }
 
@@ -175,13 +146,63 @@ impl Inner {
         !self.is_cleanup_stopped()
     }
 
-    fn push_cleanup(&self, index: usize, due: Instant, entry: CleanupEntry) {
-        let peer = &self.peers[index];
-        let mut queue = locked(&peer.cleanup.queue);
-        let dropped = queue.push(due, self.now(), entry);
+    fn push_cleanup(&self, cleanup: Cleanup) {
+        let (node, now) = (cleanup.node, self.now());
+        let mut queue = locked(&self.peers[node].cleanup.queue);
+        let dropped = queue.push(now, cleanup);
         self.settle_queue(queue);
-        self.overflowed(index, dropped);
-        peer.cleanup.pushed.notify(usize::MAX);
+        self.overflowed(node, dropped);
+        self.peers[node].cleanup.pushed.notify(usize::MAX);
+    }
+
+    /// Records whether a node replied to the releases that were sent at `sent`.
+    pub(super) fn released_on(&self, node: usize, sent: Instant, replied: bool) {
+        let mut queue = locked(&self.peers[node].cleanup.queue);
+        queue.silent_since = if replied { None } else { queue.silent_since.or(Some(sent)) };
+        self.settle_queue(queue);
+    }
+
+    /// Takes at most `limit` entries of a node that are due. Otherwise returns when the first one is due.
+    ///
+    /// `None` ends the task of the node. If `is_abandoned`, nothing is left to do.
+    pub(super) fn take_due(
+        &self,
+        node: usize,
+        limit: usize,
+        is_abandoned: bool,
+    ) -> Option<Result<Vec<Cleanup>, Instant>> {
+        let now = self.now();
+        let mut queue = locked(&self.peers[node].cleanup.queue);
+        if is_abandoned && !queue.entries.is_empty() {
+            tracing::warn!(
+                node = self.label(node),
+                keys = queue.entries.len(),
+                "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
+                GRACE.as_secs()
+            );
+            self.record_abandoned_cleanup(queue.entries.len());
+            queue.entries.clear();
+            queue.bytes = 0;
+        }
+        let Some((due, _)) = queue.entries.keys().next().copied() else {
+            queue.running = false;
+            self.settle_queue(queue);
+            return None;
+        };
+        let taken = queue.take(limit, now);
+        self.settle_queue(queue);
+        Some(if taken.is_empty() { Err(due) } else { Ok(taken) })
+    }
+
+    /// Listens for entries that are added to the queue of a node.
+    pub(super) fn listen_for_cleanup(&self, node: usize) -> EventListener {
+        self.peers[node].cleanup.pushed.listen()
+    }
+
+    /// Records that the task of a node was dropped by its runtime.
+    pub(super) fn cleanup_stopped(&self, node: usize) {
+        locked(&self.peers[node].cleanup.queue).running = false;
+        self.stop_cleanup();
     }
 
     /// Counts and logs the claims that were dropped from the queue of a node.
@@ -213,116 +234,8 @@ impl Inner {
         let mut queue = locked(&self.peers[index].cleanup.queue);
         if !queue.entries.is_empty() && !mem::replace(&mut queue.running, true) {
             drop(queue);
-            let task = CleanupTask { inner: Arc::clone(self), index, batch: Vec::new(), over: false };
-            self.runtime.spawn(Box::pin(task.run()));
+            (self.cleaner)(self, index);
         }
-    }
-}
-
-/// The cleanup task of one node.
-struct CleanupTask {
-    inner: Arc<Inner>,
-    index: usize,
-    /// The entries that were sent and are not confirmed yet.
-    batch: Vec<CleanupEntry>,
-    /// True once the queue knows that the task has ended.
-    over: bool,
-}
-
-impl CleanupTask {
-    async fn run(mut self) {
-        let mut delay = Duration::ZERO;
-        loop {
-            let limit = if delay.is_zero() { BATCH } else { 1 };
-            let pushed = self.inner.peers[self.index].cleanup.pushed.listen();
-            let Some(due) = self.take(limit) else { return };
-            if due > self.inner.now() {
-                sleep_until_or(&*self.inner.runtime, due, pushed).await;
-            } else if self.release().await {
-                delay = Duration::ZERO;
-            } else {
-                delay = (delay * 2).clamp(SHORTEST_DELAY, LONGEST_DELAY);
-                sleep_until(&*self.inner.runtime, self.inner.now() + delay).await;
-            }
-        }
-    }
-
-    /// Takes the entries that are due, and returns when the first entry is due.
-    ///
-    /// If that is in the future, nothing was taken. `None` means that the task has ended.
-    fn take(&mut self, limit: usize) -> Option<Instant> {
-        let now = self.inner.now();
-        let abandoned = self.inner.unused_since().is_some_and(|since| now > since + GRACE);
-        let mut queue = locked(&self.inner.peers[self.index].cleanup.queue);
-        if abandoned && !queue.entries.is_empty() {
-            tracing::warn!(
-                node = self.inner.peers[self.index].node.label(),
-                keys = queue.entries.len(),
-                "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
-                GRACE.as_secs()
-            );
-            self.inner.record_abandoned_cleanup(queue.entries.len());
-            queue.entries.clear();
-            queue.bytes = 0;
-        }
-        let Some((due, _)) = queue.entries.keys().next().copied() else {
-            queue.running = false;
-            self.over = true;
-            self.inner.settle_queue(queue);
-            return None;
-        };
-        self.batch = queue.take(limit, now);
-        self.inner.settle_queue(queue);
-        Some(due)
-    }
-
-    /// Sends the releases of the batch. Returns true if the node replied.
-    async fn release(&mut self) -> bool {
-        let (inner, limit) = (&self.inner, self.inner.settings.node_timeout);
-        let peer = &inner.peers[self.index];
-        let sent = inner.now();
-        let mut next: Vec<Next> = self.batch.iter().map(|_| Next::Again(sent)).collect();
-        let mut releases: Vec<_> = self.batch.iter().map(|entry| entry.release).collect();
-        let mut replied = false;
-        // These replies have a separate count, because the replies to a batch arrive together, and show nothing about
-        // other requests.
-        let own_replies = ReplyCount::default();
-        let call = |claim: &Claim| Call::counted_by(&own_replies, peer, Request::Release(claim.clone()));
-        let calls = self.batch.iter().map(|entry| call(&entry.claim));
-        let mut calls = Calls::new(&*inner.runtime, sent, limit, calls);
-        while let Some((position, outcome)) = calls.next().await {
-            replied |= matches!(outcome, Outcome::Released | Outcome::NotHeld);
-            let ended = ended(inner, self.index, &outcome, sent, calls.completed_at());
-            next[position] = releases[position].next(ended, limit);
-        }
-        drop(calls);
-        let mut queue = locked(&peer.cleanup.queue);
-        queue.silent_since = if replied { None } else { queue.silent_since.or(Some(sent)) };
-        let mut dropped = 0;
-        for ((entry, release), next) in self.batch.drain(..).zip(releases).zip(next) {
-            if let Next::Again(due) = next {
-                dropped += queue.push(due, sent, CleanupEntry { release, ..entry });
-            }
-        }
-        inner.settle_queue(queue);
-        inner.overflowed(self.index, dropped);
-        replied
-    }
-}
-
-/// Ends the task, even if its runtime ends it. Entries that are not confirmed go back into the queue.
-impl Drop for CleanupTask {
-    fn drop(&mut self) {
-        let now = self.inner.now();
-        let mut queue = locked(&self.inner.peers[self.index].cleanup.queue);
-        let dropped = self.batch.drain(..).map(|entry| queue.push(now, now, entry)).sum();
-        if !self.over {
-            queue.running = false;
-            self.inner.stop_cleanup();
-        }
-        self.inner.settle_queue(queue);
-        self.inner.overflowed(self.index, dropped);
-        self.inner.notify_idle();
     }
 }
 
@@ -333,9 +246,9 @@ mod tests {
     use crate::types::resource::IntoResources;
     use crate::types::token::Token;
 
-    fn entry(token: u32) -> CleanupEntry {
+    fn entry(due: Instant, token: u32) -> Cleanup {
         let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes(token.to_le_bytes()));
-        CleanupEntry { claim, release: WriteState::default().pending_release() }
+        Cleanup { node: 0, due, claim, release: WriteState::default().pending_release() }
     }
 
     fn at(nanos: u64) -> Instant {
@@ -346,7 +259,7 @@ mod tests {
     fn due_entries_are_taken_oldest_first() {
         let mut queue = Queue::default();
         for (token, due) in [(0, 5), (1, 3), (2, 3), (3, 9)] {
-            queue.push(at(due), at(0), entry(token));
+            queue.push(at(0), entry(at(due), token));
         }
         let mut tokens = |limit, now| -> Vec<_> {
             queue.take(limit, at(now)).into_iter().map(|entry| entry.claim.token().as_bytes()[0]).collect()
@@ -360,18 +273,18 @@ mod tests {
     #[test]
     fn beyond_the_limit_the_oldest_entries_are_dropped() {
         let mut queue = Queue { silent_since: Some(at(0)), ..Queue::default() };
-        let limit = MAX_BYTES_UNANSWERED / entry(0).bytes();
+        let limit = MAX_BYTES_UNANSWERED / entry(at(0), 0).bytes();
         let count = u32::try_from(limit).unwrap() + 464;
         let silent = at(0) + SILENCE;
         let dropped: usize =
-            (0..count).map(|token| queue.push(at(u64::from(token)), silent, entry(token))).sum();
+            (0..count).map(|token| queue.push(silent, entry(at(u64::from(token)), token))).sum();
         assert_eq!((limit, 464), (queue.entries.len(), dropped));
         assert_eq!(464_u32.to_le_bytes(), queue.take(1, at(u64::MAX))[0].claim.token().as_bytes());
         queue.take(usize::MAX, at(u64::MAX));
         assert_eq!(0, queue.bytes);
 
         let recently = at(1);
-        assert_eq!(0, (0..count).map(|token| queue.push(at(0), recently, entry(token))).sum::<usize>());
+        assert_eq!(0, (0..count).map(|token| queue.push(recently, entry(at(0), token))).sum::<usize>());
     }
 
     #[test]
@@ -379,11 +292,11 @@ mod tests {
         let mut queue = Queue::default();
         let mut changes = Vec::new();
         for token in 0..100_000 {
-            assert_eq!(0, queue.push(at(1), at(1), entry(token)));
+            assert_eq!(0, queue.push(at(1), entry(at(1), token)));
             changes.extend(queue.update_behind());
         }
         assert_eq!(vec![true], changes);
-        while !queue.take(BATCH, at(1)).is_empty() {
+        while !queue.take(256, at(1)).is_empty() {
             changes.extend(queue.update_behind());
         }
         assert_eq!(vec![true, false], changes);
@@ -393,7 +306,7 @@ mod tests {
     fn a_node_that_does_not_reply_is_never_behind() {
         let mut queue = Queue { silent_since: Some(at(0)), ..Queue::default() };
         for token in 0..10_000 {
-            queue.push(at(1), at(1), entry(token));
+            queue.push(at(1), entry(at(1), token));
             assert_eq!(None, queue.update_behind());
         }
     }

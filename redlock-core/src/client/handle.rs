@@ -1,0 +1,122 @@
+//! What handles, requests, guards and leases of the user share.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::decide::fencing::Bound;
+use crate::decide::validity::DriftFactor;
+use crate::node::LockNode;
+use crate::queue::limiter::Limiter;
+use crate::queue::local_queue::LocalQueues;
+use crate::round::nodes::{Nodes, Peer};
+use crate::round::{Rules, cleanup};
+use crate::runtime::Runtime;
+use crate::telemetry::throttle::Throttle;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::owner::Owner;
+use crate::types::resource::Resource;
+use crate::types::ttl::Ttl;
+
+/// The reference that handles and leases of the user hold.
+pub(crate) struct Handle {
+    nodes: Arc<Nodes>,
+    pub(crate) settings: Settings,
+    pub(crate) queues: Arc<LocalQueues>,
+    /// The throttle of the warning about overload.
+    pub(crate) overload: Throttle,
+    /// The longest TTL that all nodes permit, if any is limited.
+    longest_ttl: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) node_timeout: Duration,
+    pub(crate) retry_delay: Duration,
+    /// The maximum number of attempts in flight, and of renewals.
+    pub(crate) max_concurrent_attempts: usize,
+    /// True if tasks of this process queue for a resource.
+    pub(crate) local_queue: bool,
+    pub(crate) drift: DriftFactor,
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Handle {
+    pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
+        let peers: Box<[Peer]> = nodes.into_iter().map(Peer::new).collect();
+        let retention = peers.iter().map(|peer| peer.profile.fence_retention).min();
+        let longest_ttl = peers.iter().filter_map(|peer| peer.profile.longest_ttl).min();
+        let Settings { node_timeout, drift, max_concurrent_attempts, .. } = settings;
+        let bound = Bound::of(retention.unwrap_or_default());
+        let rules = Rules { nodes: peers.len(), node_timeout, drift, bound };
+        let limiter = Arc::new(Limiter::new(max_concurrent_attempts, Arc::clone(&runtime), node_timeout));
+        let queues = Arc::new(LocalQueues::new(Arc::clone(&runtime)));
+        let nodes = Arc::new(Nodes::new(peers, runtime, rules, limiter, cleanup::start));
+        Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl }
+    }
+
+    /// Checks that every node supports fencing tokens.
+    pub(crate) fn check_fencing(&self) -> Result<(), Error> {
+        match self.peers.iter().enumerate().find(|(_, peer)| !peer.profile.fencing) {
+            None => Ok(()),
+            Some((index, peer)) => {
+                let message = format!(
+                    "cannot issue fencing tokens: node {index} ({}) does not support them",
+                    peer.node.label()
+                );
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    /// Checks that every node supports readers, and the gate as a name.
+    pub(crate) fn check_sharing(&self, gate: &Resource) -> Result<(), Error> {
+        if let Some(peer) = self.peers.iter().find(|peer| !peer.profile.shared) {
+            let message = format!("cannot share locks: node {} does not support it", peer.node.label());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.check_call(std::slice::from_ref(gate))
+    }
+
+    /// Checks that every node can keep locks.
+    pub(crate) fn check_keep(&self) -> Result<(), Error> {
+        match self.peers.iter().find(|peer| !peer.profile.keep) {
+            None => Ok(()),
+            Some(peer) => {
+                let message = format!("cannot keep locks: node {} does not support it", peer.node.label());
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    /// Checks the TTL of a request against the limits of the nodes.
+    pub(crate) fn check_ttl(&self, ttl: Ttl) -> Result<Ttl, Error> {
+        match self.longest_ttl {
+            Some(longest) if ttl.as_duration() > longest => {
+                Err(Error::invalid(format!("the TTL of {ttl:?} is longer than longest_ttl, {longest:?}")))
+            }
+            _ => Ok(ttl),
+        }
+    }
+
+    /// Checks the runtime of the caller, and that every node can lock resources with these names.
+    pub(crate) fn check_call(&self, resources: &[Resource]) -> Result<(), Error> {
+        self.runtime.check()?;
+        let check = |peer: &Peer| resources.iter().try_for_each(|resource| peer.node.check(resource));
+        self.peers.iter().try_for_each(check)
+    }
+}
+
+impl Deref for Handle {
+    type Target = Arc<Nodes>;
+
+    fn deref(&self) -> &Arc<Nodes> {
+        &self.nodes
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.nodes.end_use();
+    }
+}

@@ -1,0 +1,293 @@
+//! Acquisition: one attempt is one round with its own token.
+//!
+//! Several attempts with one token are unsafe. A late release of the first attempt would delete the key of the second,
+//! which still counts it. A failed attempt is cleaned up on all nodes as soon as it fails. This applies to every cause:
+//! denials, errors, timeouts, no validity left, or a caller that no longer waits. Each node gets its release as soon as
+//! the request of its claim has ended there: nothing of it can be sent afterwards.
+//!
+//! A plain attempt is decided by the votes on its claim. A fenced attempt has its token once a quorum has granted. If a
+//! quorum already has that number, the attempt is decided too. Otherwise the token is sent to all nodes, and their votes
+//! on it decide. That restarts the TTL, but not the validity, which runs from before the first send.
+//!
+//! Until it is won, an attempt is shared with nobody, so its state needs no mutex.
+
+use std::mem;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::decide::fencing::{Numbering, number};
+use crate::decide::holder::Contention;
+use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
+use crate::decide::votes::Votes;
+use crate::lease::mode::Mode;
+use crate::lease::record::{Record, State};
+use crate::node::{ConnectionId, Request};
+use crate::round::failure::{Aim, Cause, Failure};
+use crate::round::{Heard, Io, Round, Rules};
+use crate::telemetry;
+use crate::types::claim::Claim;
+use crate::types::instant::Instant;
+use crate::types::report::Outcome;
+use crate::types::ttl::Ttl;
+
+/// One attempt.
+pub(crate) struct Acquire {
+    rules: Rules,
+    claim: Claim,
+    mode: Mode,
+    ttl: Ttl,
+    /// The votes on the claim; moved to the record of a lease that was won.
+    votes: Votes,
+    /// The votes on the token, if it has to be confirmed. Boxed, because most attempts have none.
+    confirmations: Option<Box<Votes>>,
+    /// The nodes that granted during the confirmation, with a counter below the token.
+    late: SmallVec<[usize; 4]>,
+    lease: Lease,
+}
+
+/// The lease of the attempt.
+enum Lease {
+    Open(State),
+    Won(Arc<Record>),
+    Lost {
+        state: State,
+        /// The quorum granted too late.
+        too_slow: bool,
+        /// No caller waits for the reason.
+        is_abandoned: bool,
+    },
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Claim,
+    Confirm,
+    Release,
+}
+
+impl Acquire {
+    /// Creates an attempt whose clock started at `start`, before anything is sent.
+    pub(crate) fn new(rules: Rules, claim: Claim, mode: Mode, ttl: Ttl, start: Instant) -> Self {
+        let (votes, lease) = (rules.votes(start), Lease::Open(State::new(rules.nodes)));
+        Self { rules, claim, mode, ttl, votes, confirmations: None, late: SmallVec::new(), lease }
+    }
+
+    /// Returns the votes that decide.
+    fn deciding(&self) -> &Votes {
+        self.confirmations.as_deref().unwrap_or(&self.votes)
+    }
+
+    /// Sets the token of a fenced claim once a quorum has granted, and confirms it if too few nodes have it.
+    fn number(&mut self, now: Instant, io: &mut Io<Lane>) {
+        let Lease::Open(state) = &mut self.lease else { return };
+        if !self.mode.is_fenced()
+            || state.token.is_some()
+            || self.votes.decide(RoundKind::Acquire) != Decision::Won
+        {
+            return;
+        }
+        let numbering = number(self.votes.counters(), self.rules.quorum(), self.rules.bound);
+        let Some(Numbering { token, settled }) = numbering else { return };
+        state.token = Some(token);
+        for node in 0..self.rules.nodes {
+            state.note_counter(node, self.votes.outcome(node));
+        }
+        if !settled {
+            self.confirmations = Some(Box::new(self.rules.votes(now)));
+            io.send_to_all(self.rules.nodes, Lane::Confirm);
+        }
+    }
+
+    /// Makes the lease held from `now` until the deadline. It keeps the votes.
+    fn win(&mut self, deadline: Instant, now: Instant, io: &mut Io<Lane>) -> Arc<Record> {
+        let since = self.votes.start;
+        let Lease::Open(state) = &mut self.lease else { unreachable!("an attempt is won once") };
+        let mut state = mem::replace(state, State::new(0));
+        state.status.grant(deadline, self.ttl, now);
+        state.votes = Some(mem::replace(&mut self.votes, Votes::new(since, 0, self.rules.bound)));
+        telemetry::acquired(&self.claim, state.token);
+        let record = Arc::new(Record::new(self.claim.clone(), self.mode.clone(), since, state));
+        self.lease = Lease::Won(Arc::clone(&record));
+        for node in mem::take(&mut self.late) {
+            match self.confirmations.as_ref().map(|votes| votes.outcome(node)) {
+                Some(Outcome::Granted | Outcome::Superseded(_)) => {}
+                Some(Outcome::Pending) => self.late.push(node),
+                _ => io.send(node, Lane::Confirm),
+            }
+        }
+        record
+    }
+
+    /// Ends an attempt that is not won, and releases the claim where its request has ended.
+    fn lose(&mut self, now: Instant, too_slow: bool, is_abandoned: bool, io: &mut Io<Lane>) {
+        let Lease::Open(state) = &mut self.lease else { return };
+        let mut state = mem::replace(state, State::new(0));
+        state.end(now);
+        self.lease = Lease::Lost { state, too_slow, is_abandoned };
+        for node in (0..self.rules.nodes).filter(|node| !self.votes.is_pending(*node)) {
+            io.send(node, Lane::Release);
+        }
+    }
+
+    fn heard_claim(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
+        let Heard { node, outcome, server, at, .. } = heard;
+        match &mut self.lease {
+            Lease::Open(state) => {
+                if state.end_write(node, &outcome) {
+                    self.late.push(node);
+                }
+                self.votes.put(node, outcome, server, at);
+                self.number(at, io);
+            }
+            Lease::Won(record) => {
+                // A node that grants late with a counter below the token receives the token.
+                let is_below = record.change(|state| {
+                    let is_below = state.end_write(node, &outcome);
+                    if let Some(votes) = &mut state.votes {
+                        votes.put(node, outcome, server, at);
+                    }
+                    is_below
+                });
+                if is_below {
+                    io.send(node, Lane::Confirm);
+                }
+            }
+            Lease::Lost { state, .. } => {
+                state.end_write(node, &outcome);
+                state.peers[node].begin_release();
+                self.votes.put(node, outcome, server, at);
+                io.send(node, Lane::Release);
+            }
+        }
+    }
+
+    fn heard_confirmation(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
+        let Heard { node, outcome, server, at, .. } = heard;
+        match &mut self.lease {
+            Lease::Open(state) | Lease::Lost { state, .. } => {
+                state.note_counter(node, &outcome);
+            }
+            Lease::Won(record) => {
+                record.with(|state| state.note_counter(node, &outcome));
+                // The confirmation may have preceded the claim.
+                let was_late = self.late.contains(&node);
+                self.late.retain(|late| *late != node);
+                if was_late && matches!(outcome, Outcome::Denied(_)) {
+                    io.send(node, Lane::Confirm);
+                }
+            }
+        }
+        if let Some(votes) = &mut self.confirmations {
+            votes.put(node, outcome, server, at);
+        }
+    }
+
+    /// Returns the reason of the failure, once it is certain.
+    fn reason(&self, too_slow: bool) -> Option<Failure> {
+        let votes = self.deciding();
+        let is_confirmation = self.confirmations.is_some();
+        let cause = match votes.decide(RoundKind::Acquire) {
+            _ if too_slow => Cause::TooSlow,
+            Decision::Won | Decision::Pending | Decision::Lost(None) => return None,
+            Decision::Lost(Some(Lost::NoQuorum)) => {
+                return Some(Failure::no_quorum(Aim::Lock, votes.clone()));
+            }
+            Decision::Lost(Some(Lost::Denied | Lost::Superseded)) => {
+                match votes.contention(is_confirmation) {
+                    Contention::Held if is_confirmation => Cause::ContendedBeforeConfirmation,
+                    Contention::Held => Cause::Contended,
+                    Contention::Split => Cause::Split,
+                    Contention::Open => return None,
+                }
+            }
+        };
+        Some(Failure::new(Aim::Lock, cause, votes.clone()))
+    }
+}
+
+impl Round for Acquire {
+    type Tag = Lane;
+    type Output = Result<Arc<Record>, Failure>;
+
+    fn start(&mut self, io: &mut Io<Lane>) {
+        io.send_to_all(self.rules.nodes, Lane::Claim);
+    }
+
+    fn request(&self, _node: usize, lane: Lane) -> Option<Request> {
+        let claim = || self.claim.clone();
+        match (lane, &self.lease) {
+            (Lane::Release, _) => Some(Request::Release(claim())),
+            (Lane::Claim, Lease::Won(record)) if record.is_released() => None,
+            (Lane::Claim, Lease::Lost { is_abandoned: true, .. }) => None,
+            (Lane::Claim, _) => Some(self.mode.acquire(claim(), self.ttl)),
+            (Lane::Confirm, Lease::Open(state)) => Some(Request::Confirm(claim(), self.ttl, state.token?)),
+            (Lane::Confirm, Lease::Won(record)) => {
+                let token = record.with(|state| state.token.filter(|_| state.status.ended().is_none()));
+                Some(Request::Confirm(claim(), self.ttl, token?))
+            }
+            (Lane::Confirm, Lease::Lost { .. }) => None,
+        }
+    }
+
+    fn sent(&mut self, node: usize, lane: Lane, connection: Option<ConnectionId>) {
+        match &mut self.lease {
+            _ if lane != Lane::Claim => {}
+            Lease::Open(state) | Lease::Lost { state, .. } => state.begin_write(node, connection),
+            Lease::Won(record) => record.with(|state| state.begin_write(node, connection)),
+        }
+    }
+
+    fn heard(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
+        match (heard.tag, &mut self.lease) {
+            (Lane::Claim, _) => self.heard_claim(heard, io),
+            (Lane::Confirm, _) => self.heard_confirmation(heard, io),
+            (Lane::Release, Lease::Lost { state, .. }) => {
+                io.follow_up(state, &self.claim, &heard, self.rules.node_timeout);
+            }
+            (Lane::Release, Lease::Open(_) | Lease::Won(_)) => {}
+        }
+    }
+
+    fn result(&mut self, now: Instant, io: &mut Io<Lane>) -> Option<Self::Output> {
+        if let Lease::Open(_) = self.lease {
+            let deadline = self.rules.drift.deadline(self.votes.start, self.ttl);
+            match self.deciding().decide(RoundKind::Acquire) {
+                Decision::Pending => return None,
+                Decision::Won if now < deadline => return Some(Ok(self.win(deadline, now, io))),
+                decision => self.lose(now, decision == Decision::Won, false, io),
+            }
+        }
+        let Lease::Lost { too_slow, is_abandoned: false, .. } = self.lease else { return None };
+        let failure = self.reason(too_slow)?;
+        telemetry::attempt_failed(&self.claim, failure.kind(), failure.holder());
+        Some(Err(failure))
+    }
+
+    fn abandon(&mut self, now: Instant, io: &mut Io<Lane>) {
+        telemetry::attempt_canceled(&self.claim);
+        self.lose(now, false, true, io);
+        if let Lease::Lost { is_abandoned, .. } = &mut self.lease {
+            *is_abandoned = true;
+        }
+    }
+
+    fn interrupt(&mut self, now: Instant, io: &mut Io<Lane>) {
+        self.lose(now, false, true, io);
+        if let Lease::Lost { state, .. } = &mut self.lease {
+            io.leave_all(state, &self.claim, now);
+        }
+    }
+
+    /// Returns `false` once the lease is released.
+    ///
+    /// Cleanup assumes that the second of two releases a node timeout apart follows every earlier write. A request that
+    /// was not polled for long would be sent after it.
+    fn may_poll_late(&self) -> bool {
+        match &self.lease {
+            Lease::Won(record) => !record.is_released(),
+            Lease::Open(_) | Lease::Lost { .. } => true,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Release: compare-and-delete on every node, including those that are not known to have the claim.
+//!
+//! Once the releases are sent, the next task of this process may send its attempt behind them. A node carries out the
+//! requests of one connection in the order in which they were sent, so it finds the key deleted. This requires that the
+//! outcome of every write on the node is known. The turn passes if a quorum of nodes fulfills this: the attempt needs no
+//! more, and no task waits for a minority. The nodes decide about the attempt as always.
+
+use std::sync::Arc;
+
+use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
+use crate::decide::votes::Votes;
+use crate::lease::record::Record;
+use crate::node::{ConnectionId, Request};
+use crate::round::engine::{Run, run};
+use crate::round::failure::{Aim, Failure};
+use crate::round::nodes::Nodes;
+use crate::round::{Heard, Io, Round, Rules};
+use crate::telemetry;
+use crate::types::instant::Instant;
+use crate::types::report::ReleaseOutcome;
+
+/// The releases of a lease that has ended.
+pub(crate) struct Release {
+    rules: Rules,
+    record: Arc<Record>,
+    /// The outcome, as far as it was known before the nodes replied.
+    before: ReleaseOutcome,
+    votes: Votes,
+    /// The number of nodes that carry out the release before what is sent to them next; `None` if no task waits for the
+    /// turn.
+    in_order: Option<usize>,
+}
+
+/// Ends a lease, and prepares its releases.
+pub(crate) fn begin(nodes: &Arc<Nodes>, record: &Arc<Record>) -> Run<Release> {
+    let (now, rules) = (nodes.now(), nodes.rules);
+    let before = record.end(now);
+    let (record, span) = (Arc::clone(record), telemetry::release(&record.claim));
+    let round = Release { rules, record, before, votes: rules.votes(now), in_order: None };
+    run(nodes, round, now, rules.node_timeout, span)
+}
+
+impl Release {
+    fn outcome(&self) -> Option<Result<ReleaseOutcome, Failure>> {
+        let (tally, quorum) = (self.votes.tally(), self.rules.quorum());
+        if tally.possible_replies() < quorum {
+            return Some(Err(Failure::no_quorum(Aim::Release, self.votes.clone())));
+        }
+        if tally.replies() < quorum {
+            return None;
+        }
+        Some(Ok(match (self.before, tally.decide(RoundKind::Extend, quorum)) {
+            (ReleaseOutcome::Released, Decision::Lost(Some(Lost::Denied))) => ReleaseOutcome::AlreadyLost,
+            (before, _) => before,
+        }))
+    }
+}
+
+impl Round for Release {
+    type Tag = ();
+    type Output = Result<ReleaseOutcome, Failure>;
+
+    /// Wakes the next task here already. If the runtime has one thread, that task then runs before the tasks that drive
+    /// the connections. Thus each connection sends the release and the attempt in one write. A task that runs earlier
+    /// than that, on another thread, finds that it still waits.
+    fn start(&mut self, io: &mut Io<()>) {
+        self.in_order = self.record.wake_next().then_some(0);
+        io.send_to_all(self.rules.nodes, ());
+    }
+
+    fn request(&self, _node: usize, (): ()) -> Option<Request> {
+        Some(Request::Release(self.record.claim.clone()))
+    }
+
+    fn sent(&mut self, node: usize, (): (), connection: Option<ConnectionId>) {
+        if let Some(in_order) = &mut self.in_order {
+            let is_settled = self.record.with(|state| !state.peers[node].writes.has_unsettled());
+            *in_order += usize::from(connection.is_some() && is_settled);
+        }
+    }
+
+    fn all_sent(&mut self) {
+        if self.in_order.is_some_and(|count| count >= self.rules.quorum()) {
+            self.record.hand_over();
+        }
+    }
+
+    fn heard(&mut self, heard: Heard<()>, io: &mut Io<()>) {
+        let record = &self.record;
+        record.with(|state| io.follow_up(state, &record.claim, &heard, self.rules.node_timeout));
+        self.votes.put(heard.node, heard.outcome, heard.server, heard.at);
+    }
+
+    fn result(&mut self, _now: Instant, _io: &mut Io<()>) -> Option<Self::Output> {
+        let outcome = self.outcome()?;
+        self.record.leave_queue();
+        telemetry::released(&self.record.claim, outcome.as_ref().copied().map_err(Failure::kind));
+        Some(outcome)
+    }
+
+    fn interrupt(&mut self, now: Instant, io: &mut Io<()>) {
+        self.record.with(|state| io.leave_all(state, &self.record.claim, now));
+    }
+}

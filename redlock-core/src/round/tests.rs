@@ -1,0 +1,1 @@
+//! Rounds, driven by hand.

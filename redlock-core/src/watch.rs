@@ -1,0 +1,4 @@
+//! Waiting for other clients.
+
+pub(crate) mod pause;
+pub(crate) mod watcher;
