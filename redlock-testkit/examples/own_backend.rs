@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redlock_core::Resource;
-use redlock_core::node::{Denial, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
+use redlock_core::node::{Backend, Denial, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use redlock_core::runtime::{Instant, suspend_aware_now};
 
-/// One independent lock server. Its clones are clients of the same server.
-#[derive(Clone, Default)]
-struct InProcess(Arc<Mutex<HashMap<Resource, (Token, Instant)>>>);
+/// One independent lock server.
+#[derive(Default)]
+struct InProcess(Mutex<HashMap<Resource, (Token, Instant)>>);
 
 impl InProcess {
     /// Returns the held keys, without expired ones.
@@ -21,12 +21,12 @@ impl InProcess {
 }
 
 #[async_trait]
-impl LockNode for InProcess {
+impl Backend for InProcess {
     fn label(&self) -> &'static str {
         "in-process"
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         let mut held = self.held();
         let until = |ttl: Ttl| suspend_aware_now() + ttl.as_duration();
         let owner = |name| held.get(name).map(|(token, _)| token);
@@ -37,7 +37,7 @@ impl LockNode for InProcess {
                     return Ok(Reply::Denied(Denial::default()));
                 }
                 for resource in claim.resources() {
-                    held.entry(resource.clone()).or_insert((claim.token().clone(), until(ttl)));
+                    held.entry(resource.clone()).or_insert((claim.token().clone(), until(*ttl)));
                 }
                 Ok(Reply::Granted)
             }
@@ -46,7 +46,7 @@ impl LockNode for InProcess {
                     return Ok(Reply::Denied(Denial::default()));
                 }
                 let claimed = held.iter_mut().filter(|(resource, _)| claim.resources().contains(resource));
-                claimed.for_each(|(_, (_, deadline))| *deadline = until(ttl).max(*deadline));
+                claimed.for_each(|(_, (_, deadline))| *deadline = until(*ttl).max(*deadline));
                 Ok(Reply::Granted)
             }
             Request::Release(claim) => {
@@ -54,33 +54,37 @@ impl LockNode for InProcess {
                 held.retain(|name, (token, _)| token != claim.token() || !claim.resources().contains(name));
                 Ok(Reply::Deleted(held.len() < before))
             }
-            other => Err(NodeError::unsupported(&other)),
+            other => Err(NodeError::unsupported(other)),
         }
     }
 }
 
+/// The server of one case.
+#[derive(Default)]
+struct Server(Arc<InProcess>);
+
 /// Each call makes another client of the server.
-impl redlock_testkit::conformance::Backend for InProcess {
+impl redlock_testkit::conformance::Backend for Server {
     async fn node(&self) -> Arc<dyn LockNode> {
-        Arc::new(self.clone())
+        Arc::new(self.0.clone())
     }
 }
 
 /// Runs every case of the suite. `redlock_testkit::conformance!` makes tests of them.
 fn main() {
     for case in redlock_testkit::conformance::cases() {
-        redlock_testkit::conformance::run(&InProcess::default(), case);
+        redlock_testkit::conformance::run(&Server::default(), case);
     }
 }
 
 #[cfg(test)]
 redlock_testkit::conformance!(
-    InProcess::default(),
+    Server::default(),
     without: [inspect, watch, keep, fencing, shared, admission, non_lock_values]
 );
 
 #[test]
 fn the_backend_has_at_most_65_lines() {
-    let (backend, _) = include_str!("own_backend.rs").split_once("/// Each call makes").unwrap();
+    let (backend, _) = include_str!("own_backend.rs").split_once("/// The server of one case").unwrap();
     assert!(backend.lines().count() <= 65, "{}", backend.lines().count());
 }

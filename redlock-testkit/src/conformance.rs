@@ -42,8 +42,8 @@
 //!
 //! | Capability | Required by the cases |
 //! |---|---|
-//! | `inspect`, `watch`, `keep`, `fencing`, `shared` | The field of the same name in [`LockNode::capabilities`]. |
-//! | `admission` | [`LockNode::admission`], and [`Backend::loss`]. |
+//! | `inspect`, `watch`, `keep`, `fencing`, `shared` | The field of the same name in [`LockNode::profile`]. |
+//! | `admission` | [`Profile::longest_ttl`](redlock_core::node::Profile::longest_ttl), and [`Backend::loss`]. |
 //! | `non_lock_values` | [`Backend::no_lock`]. |
 //!
 //! A backend on tokio overrides two more methods:
@@ -127,7 +127,7 @@ pub trait Backend {
     }
 
     /// Returns a function that deletes all data of the server, for a backend with
-    /// [restart admission](LockNode::admission).
+    /// [restart admission](redlock_core::node#restart-admission).
     ///
     /// The default is `None`: such cases are skipped.
     fn loss(&self) -> Option<Box<dyn Fn()>> {
@@ -312,7 +312,7 @@ macro_rules! __conformance_cases {
             inspect::inspect_of_a_free_resource_returns_nothing [inspect]
             inspect::inspect_changes_nothing [inspect]
             inspect::inspect_of_a_non_lock_value_is_an_error [inspect non_lock_values]
-            inspect::capabilities_report_support_for_inspect
+            inspect::the_profile_reports_support_for_inspect
             watch::watch_reports_the_state_of_a_resource [watch]
             watch::watch_of_an_expired_resource_reports_it_as_free [watch]
             watch::watch_changes_nothing [watch]
@@ -320,7 +320,7 @@ macro_rules! __conformance_cases {
             watch::a_release_by_another_client_completes_a_watch [watch]
             watch::no_release_is_missed_while_a_watch_begins [watch]
             watch::a_change_completes_all_watches_of_a_resource [watch]
-            watch::capabilities_report_support_for_watch
+            watch::the_profile_reports_support_for_watch
             fencing::a_fenced_acquire_grants_a_free_resource [fencing]
             fencing::a_counter_grows_by_one_or_goes_to_the_time [fencing]
             fencing::a_denied_fenced_acquire_changes_nothing [fencing]
@@ -343,7 +343,7 @@ macro_rules! __conformance_cases {
             fencing::one_of_many_fenced_claims_at_once_counts [fencing]
             fencing::two_clients_count_on_one_server [fencing]
             fencing::a_non_lock_value_is_an_error_for_fenced_operations [fencing non_lock_values]
-            fencing::capabilities_report_support_for_fencing
+            fencing::the_profile_reports_support_for_fencing
             shared::many_readers_share_a_resource [shared]
             shared::readers_and_locks_exclude_each_other [shared]
             shared::a_reader_is_denied_while_the_gate_is_locked [shared]
@@ -358,7 +358,7 @@ macro_rules! __conformance_cases {
             shared::a_shared_watch_reports_readers_as_free [shared watch]
             shared::a_release_of_a_lock_completes_a_shared_watch [shared watch]
             shared::a_non_lock_value_is_an_error_for_readers [shared non_lock_values]
-            shared::capabilities_report_support_for_readers
+            shared::the_profile_reports_support_for_readers
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work
@@ -371,15 +371,18 @@ macro_rules! __conformance_cases {
             many::many_claims_at_once_get_replies
             many::two_clients_exclude_each_other
             many::two_clients_know_one_server
-            admission::an_admission_lasts_while_nothing_is_lost [admission]
-            admission::a_loss_ends_the_admission_before_the_next_reply [admission]
+            admission::the_votes_of_a_node_count_while_nothing_is_lost [admission]
+            admission::a_reply_after_a_loss_has_no_vote [admission]
+            admission::a_request_that_began_before_a_loss_has_no_vote [admission]
             admission::two_clients_learn_of_a_loss [admission]
             calls::a_dropped_acquire_is_atomic
             calls::a_dropped_release_is_atomic
             calls::a_dropped_extend_is_atomic
             calls::dropped_calls_leave_the_node_usable
             calls::an_unsupported_request_is_an_error
+            calls::a_request_dropped_before_its_first_poll_is_not_sent
             calls::a_connection_keeps_its_identity
+            calls::the_status_states_the_connection_of_requests
             calls::a_connection_keeps_the_order
             calls::the_label_is_readable_and_stable
         ] $($with)* }

@@ -18,8 +18,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission as NodeAdmission, Capabilities, ConnectionId, Denial, LockNode, NodeError, Operation,
-    Quarantine, QuarantineReason, Reply, Request, ServerId, Watch, async_trait,
+    Admission, Begun, Denial, Exchange, LockNode, NodeError, Operation, Profile, Quarantine,
+    QuarantineReason, Reply, Request, Status, Watch,
 };
 use redlock_core::runtime::Runtime;
 use redlock_core::{Error, Resource};
@@ -27,7 +27,7 @@ use redlock_core::{Error, Resource};
 pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
 pub use self::fault::Fault;
-use self::state::{Admission, Held, Outcome, State};
+use self::state::{Arrival, Held, Outcome, Reception, State};
 
 /// Any [`LockNode`], with faults.
 ///
@@ -80,7 +80,7 @@ impl<N: LockNode> Faulty<N> {
         Self(Arc::new(Shared { node, runtime, state: Mutex::default(), arrived, crashed }))
     }
 
-    /// Passes on the inner node's [`connection`](LockNode::connection).
+    /// Passes on the inner node's [`connection`](Exchange::connection).
     ///
     /// Every loss of the connection leads to a new number. By default there is no connection, because a connection
     /// guarantees that requests are carried out in the order in which they were sent, and a script may reorder them. An
@@ -92,12 +92,12 @@ impl<N: LockNode> Faulty<N> {
     /// # use redlock_core::node::LockNode;
     /// # use redlock_testkit::{FakeNode, ThreadRuntime};
     /// let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// assert_eq!(None, node.connection());
+    /// assert_eq!(None, node.status().connection);
     /// let node = node.ordered();
-    /// let first = node.connection().expect("requests keep their order");
+    /// let first = node.status().connection.expect("requests keep their order");
     /// node.crash();
     /// node.restart();
-    /// assert_ne!(Some(first), node.connection(), "another connection after a loss");
+    /// assert_ne!(Some(first), node.status().connection, "another connection after a loss");
     /// ```
     ///
     /// # Panics
@@ -268,7 +268,7 @@ impl<N: LockNode> Faulty<N> {
         match held {
             None => return false,
             Some(Held::Reply(reply)) => drop(reply.send(())),
-            Some(Held::Request(request, reply)) => drop(reply.send(self.0.node.call(request).await)),
+            Some(Held::Request(request, reply)) => drop(reply.send(request.await)),
         }
         true
     }
@@ -393,72 +393,91 @@ impl<N: LockNode> Faulty<N> {
     }
 
     /// Adds a request to the count, and carries it out as the script says.
-    async fn carry_out(&self, request: Request) -> Outcome {
-        let (admission, crash) = {
+    ///
+    /// `reply` is the one of the inner node, over a connection that began after this number of losses.
+    async fn carry_out(self, request: Request, reply: Reception, losses: u64) -> Outcome {
+        let (arrival, crash) = {
             let mut state = self.state();
-            (state.admit(request), self.0.crashed.listen())
+            (state.receive(request.operation(), reply, losses), self.0.crashed.listen())
         };
         self.0.arrived.notify(usize::MAX);
-        first(self.outcome(admission), async {
+        let crashed = async {
             crash.await;
             Err(connection_lost())
+        };
+        Ok(match first(self.outcome(arrival, &request), crashed).await? {
+            // A crash completes the watch.
+            Reply::Watching(watch) => {
+                let changed = first(watch.changed, self.0.crashed.listen());
+                Reply::Watching(Watch::new(watch.availability, changed).held_by(watch.holder))
+            }
+            // A fault may have held the reply back, or replaced it.
+            reply if request.is_vote() => self.judge(reply),
+            reply => reply,
         })
-        .await
     }
 
-    async fn outcome(&self, admission: Admission) -> Outcome {
-        match admission {
-            Admission::Down => Err(NodeError::unavailable("connection refused")),
-            Admission::Apply(request) => self.0.node.call(request).await,
-            Admission::Hangs(reply) => reply.await.unwrap_or_else(|_| Err(connection_lost())),
-            Admission::ReplyHeld(request, go) => {
-                let outcome = self.0.node.call(request).await;
+    async fn outcome(&self, arrival: Arrival, request: &Request) -> Outcome {
+        match arrival {
+            Arrival::Down => Err(connection_refused()),
+            Arrival::Apply(reply) => reply.await,
+            Arrival::Hangs(reply) => reply.await.unwrap_or_else(|_| Err(connection_lost())),
+            Arrival::ReplyHeld(reply, go) => {
+                let outcome = reply.await;
                 go.await.map_err(|_| connection_lost())?;
                 outcome
             }
-            Admission::Fault(effect, request) => self.apply_fault(effect, request).await,
+            Arrival::Fault(effect, reply) => self.apply_fault(effect, request, reply).await,
         }
     }
 
-    async fn apply_fault(&self, effect: Effect, request: Request) -> Outcome {
+    async fn apply_fault(&self, effect: Effect, request: &Request, reply: Reception) -> Outcome {
         match effect {
-            Effect::Deny => Ok(denial_of(&request)),
+            Effect::Deny => Ok(denial_of(request)),
             Effect::Fail(error) => Err(error),
             Effect::Delay(delay) => {
                 self.0.runtime.sleep(delay).await;
-                self.0.node.call(request).await
+                reply.await
             }
-            Effect::ApplyLate(delay) => self.apply_late(delay, request).await,
+            Effect::ApplyLate(delay) => self.apply_late(delay, reply).await,
             Effect::DropRequest => pending().await,
             Effect::LoseReply => {
-                drop(self.0.node.call(request).await);
+                drop(reply.await);
                 pending().await
             }
             Effect::Disconnect => {
-                drop(self.0.node.call(request).await);
-                self.state().connections_lost += 1;
+                drop(reply.await);
+                self.state().losses += 1;
                 Err(connection_lost())
             }
-            Effect::Miscount(counter) => match self.0.node.call(request).await {
+            Effect::Miscount(counter) => match reply.await {
                 Ok(Reply::Counted(_)) => Ok(Reply::Counted(counter)),
                 outcome => outcome,
             },
-            Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),
+            Effect::Hang | Effect::HoldReply => unreachable!("received into the queue"),
         }
     }
 
     /// Runs the request in the background, independent of its caller.
-    async fn apply_late(&self, delay: Duration, request: Request) -> Outcome {
+    async fn apply_late(&self, delay: Duration, reply: Reception) -> Outcome {
         let (sender, receiver) = oneshot::channel();
         let (node, sent_before) = (self.clone(), self.state().crashes);
         self.0.runtime.spawn(Box::pin(async move {
             node.0.runtime.sleep(delay).await;
             if node.state().crashes == sent_before {
                 // The caller may have stopped waiting; the fault exists for this case.
-                drop(sender.send(node.0.node.call(request).await));
+                drop(sender.send(reply.await));
             }
         }));
         receiver.await.unwrap_or_else(|_| Err(connection_lost()))
+    }
+
+    /// Takes the vote of a reply away, if the inner node is in quarantine when the reply is read.
+    fn judge(&self, reply: Reply) -> Reply {
+        match self.0.node.status().quarantine.map(Admission::Quarantined) {
+            Some(quarantined) => quarantined.judge(reply, quarantined),
+            None => reply,
+        }
     }
 
     /// Only the rejection of a fault panics, and that precedes the change. A poisoned state is therefore intact.
@@ -467,10 +486,50 @@ impl<N: LockNode> Faulty<N> {
     }
 }
 
-#[async_trait]
 impl<N: LockNode> LockNode for Faulty<N> {
     fn label(&self) -> &str {
         self.0.node.label()
+    }
+
+    /// Returns the profile of the inner node, without watches unless the node is [`watching`](Faulty::watching).
+    fn profile(&self) -> Profile {
+        let mut profile = self.0.node.profile();
+        profile.watch &= self.state().watching;
+        profile
+    }
+
+    /// Returns the status of the inner node.
+    ///
+    /// It has no connection, unless the node is [`ordered`](Faulty::ordered). While the node is down, a node with
+    /// restart admission is in quarantine.
+    fn status(&self) -> Status {
+        let mut status = self.0.node.status();
+        let is_checked = self.0.node.profile().longest_ttl.is_some();
+        let mut state = self.state();
+        status.connection = status.connection.and_then(|inner| state.connection(inner));
+        if state.down && is_checked {
+            status.quarantine.get_or_insert(Quarantine::new(QuarantineReason::NotChecked));
+        }
+        status
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        if matches!(request, Request::Watch(_) | Request::WatchShared(_)) && !self.profile().watch {
+            return Begun::failed(NodeError::unsupported(request));
+        }
+        let (is_down, losses) = {
+            let state = self.state();
+            (state.down, state.losses)
+        };
+        let begun = if is_down { Begun::failed(connection_refused()) } else { self.0.node.begin(request) };
+        match begun {
+            Begun::Sent(Exchange { connection, server, reply }) => Begun::Sent(Exchange {
+                connection: connection.and_then(|inner| self.state().connection(inner)),
+                server,
+                reply: Box::pin(self.clone().carry_out(request.clone(), reply, losses)),
+            }),
+            connecting @ Begun::Connecting(_) => connecting,
+        }
     }
 
     fn check(&self, resource: &Resource) -> Result<(), Error> {
@@ -479,58 +538,6 @@ impl<N: LockNode> LockNode for Faulty<N> {
 
     fn set_node_timeout(&self, timeout: Duration) {
         self.0.node.set_node_timeout(timeout);
-    }
-
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Vouch if self.state().down => Err(connection_lost()),
-            Request::Vouch => self.0.node.call(request).await,
-            Request::Watch(_) | Request::WatchShared(_) if !self.capabilities().watch => {
-                Err(NodeError::unsupported("watch"))
-            }
-            _ => Ok(match self.carry_out(request).await? {
-                // A crash completes the watch.
-                Reply::Watching(watch) => {
-                    let changed = first(watch.changed, self.0.crashed.listen());
-                    Reply::Watching(Watch::new(watch.availability, changed).held_by(watch.holder))
-                }
-                reply => reply,
-            }),
-        }
-    }
-
-    /// Returns `None`, unless the node is [`ordered`](Faulty::ordered).
-    fn connection(&self) -> Option<ConnectionId> {
-        let inner = self.0.node.connection()?;
-        self.state().connection(inner)
-    }
-
-    fn longest_ttl(&self) -> Option<Duration> {
-        self.0.node.longest_ttl()
-    }
-
-    /// Returns the admission of the inner node, or a quarantine while the node is down.
-    fn admission(&self) -> NodeAdmission {
-        match self.0.node.admission() {
-            NodeAdmission::Admitted(_) if self.state().down => {
-                NodeAdmission::Quarantined(Quarantine::new(QuarantineReason::NotChecked))
-            }
-            admission => admission,
-        }
-    }
-
-    async fn connected(&self) {
-        self.0.node.connected().await;
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        self.0.node.server()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = self.0.node.capabilities();
-        capabilities.watch &= self.state().watching;
-        capabilities
     }
 }
 
@@ -566,6 +573,10 @@ fn denial_of(request: &Request) -> Reply {
         Request::Release(_) => Reply::Deleted(false),
         _ => Reply::Denied(Denial::default()),
     }
+}
+
+fn connection_refused() -> NodeError {
+    NodeError::unavailable("connection refused")
 }
 
 fn connection_lost() -> NodeError {

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::node::{
-    Admission, Capabilities, ConnectionId, LockEntry, LockNode, NodeError, QuarantineReason, Reply, Request,
-    ServerId, Token, Ttl, Watch, async_trait,
+    Admission, Begun, ConnectionId, Exchange, LockEntry, LockNode, NodeError, Profile, QuarantineReason,
+    Reply, Request, ServerId, Status, Token, Ttl, Watch,
 };
 use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
@@ -421,7 +421,7 @@ impl MemoryNode {
     ///
     /// From now on, the votes of a node that has lost data do not count for a time. The losses are
     /// [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and [`restore`](MemoryNode::restore). The node counts
-    /// until the first of them. See [`LockNode::longest_ttl`].
+    /// until the first of them. See [`Profile::longest_ttl`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -507,24 +507,7 @@ impl MemoryNode {
         Self(Arc::new(Shared { label, clock, server, store: Mutex::default(), guarded: Mutex::default() }))
     }
 
-    fn now(&self) -> Instant {
-        self.0.clock.as_ref().map_or_else(suspend_aware_now, |runtime| runtime.now())
-    }
-
-    /// No code panics halfway through a change, so a poisoned store is intact.
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[async_trait]
-impl LockNode for MemoryNode {
-    fn label(&self) -> &str {
-        &self.0.label
-    }
-
-    /// A watch notifies of every change, and never of an expiry.
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         let now = self.now();
         if let Request::Vouch = request {
             return match &mut *self.guarded() {
@@ -536,7 +519,7 @@ impl LockNode for MemoryNode {
             };
         }
         let mut store = self.store();
-        match &request {
+        match request {
             Request::Acquire(claim, ttl) => store.acquire(claim, *ttl, now),
             Request::Extend(claim, ttl) => store.extend(claim, *ttl, now),
             Request::Release(claim) => Ok(Reply::Deleted(store.release(claim, now))),
@@ -559,28 +542,59 @@ impl LockNode for MemoryNode {
         }
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect().with_watch().with_fencing().with_keep().with_shared()
-    }
-
-    /// The connection never changes, because no request is lost or overtaken within a process.
-    fn connection(&self) -> Option<ConnectionId> {
-        Some(ConnectionId(0))
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        Some(self.0.server)
-    }
-
-    fn longest_ttl(&self) -> Option<Duration> {
-        self.guarded().as_ref().map(|guarded| guarded.longest_ttl)
-    }
-
     fn admission(&self) -> Admission {
         let now = self.now();
         self.guarded().as_ref().map_or(Admission::Unchecked, |guarded| guarded.admission(now))
     }
+
+    fn now(&self) -> Instant {
+        self.0.clock.as_ref().map_or_else(suspend_aware_now, |runtime| runtime.now())
+    }
+
+    /// No code panics halfway through a change, so a poisoned store is intact.
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+impl LockNode for MemoryNode {
+    fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    fn profile(&self) -> Profile {
+        let profile = Profile::default().with_inspect().with_watch().with_fencing().with_keep().with_shared();
+        match &*self.guarded() {
+            Some(guarded) => profile.with_longest_ttl(guarded.longest_ttl),
+            None => profile,
+        }
+    }
+
+    fn status(&self) -> Status {
+        let status = Status::default().over(CONNECTION);
+        match self.admission() {
+            Admission::Quarantined(quarantine) => status.in_quarantine(quarantine),
+            Admission::Unchecked | Admission::Admitted(_) => status,
+        }
+    }
+
+    /// A watch notifies of every change, and never of an expiry.
+    fn begin(&self, request: &Request) -> Begun {
+        let (node, request, before) = (self.clone(), request.clone(), self.admission());
+        let reply = async move {
+            let reply = node.reply_to(&request)?;
+            Ok(if request.is_vote() { before.judge(reply, node.admission()) } else { reply })
+        };
+        Begun::Sent(Exchange {
+            connection: Some(CONNECTION),
+            server: Some(self.0.server),
+            reply: Box::pin(reply),
+        })
+    }
+}
+
+/// The connection never changes, because no request is lost or overtaken within a process.
+const CONNECTION: ConnectionId = ConnectionId(0);
 
 /// Does not show the content.
 impl fmt::Debug for Snapshot {

@@ -229,19 +229,19 @@ async fn arrivals_can_be_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn only_an_ordered_node_has_a_connection_and_a_new_one_after_each_loss() {
-    assert_eq!(None, fake().connection());
+    assert_eq!(None, fake().status().connection);
 
     let node = fake().ordered();
-    let mut numbers: Vec<Option<ConnectionId>> = vec![node.connection()];
+    let mut numbers: Vec<Option<ConnectionId>> = vec![node.status().connection];
     assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await);
-    assert_eq!(numbers[0], node.connection());
+    assert_eq!(numbers[0], node.status().connection);
     node.inject(Fault::disconnect().once());
     assert_eq!(Err(NodeErrorKind::Unknown), acquire(&node, "a").await);
-    numbers.push(node.connection());
+    numbers.push(node.status().connection);
     node.crash();
-    assert_eq!(None, node.connection());
+    assert_eq!(None, node.status().connection);
     node.restart();
-    numbers.push(node.connection());
+    numbers.push(node.status().connection);
     let numbers: Vec<_> = numbers.into_iter().map(Option::unwrap).collect();
     assert!(numbers[0] != numbers[1] && numbers[1] != numbers[2] && numbers[0] != numbers[2], "{numbers:?}");
 }

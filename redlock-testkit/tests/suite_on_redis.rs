@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use redlock_core::Resource;
 use redlock_core::node::{
-    Claim, Denial, LockNode, NodeError, Reply, Request, ServerId, Token, Ttl, async_trait,
+    Begun, Claim, Denial, Exchange, LockNode, NodeError, Reply, Request, ServerId, Token, Ttl,
 };
 use redlock_testkit::RedisServer;
 use redlock_testkit::conformance::Backend;
 
 /// Each call has a separate connection, so there is no order. The server lives as long as its clients.
+#[derive(Clone)]
 struct Blocking {
     label: String,
     server: Arc<RedisServer>,
+    id: Option<ServerId>,
 }
 
 const ACQUIRE: &str = "
@@ -44,28 +46,31 @@ const RELEASE: &str = "
     end
     return deleted";
 
-#[async_trait]
 impl LockNode for Blocking {
     fn label(&self) -> &str {
         &self.label
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Acquire(claim, ttl) => self.eval(ACQUIRE, &claim, Some(ttl)),
-            Request::Extend(claim, ttl) => self.eval(EXTEND, &claim, Some(ttl)),
-            Request::Release(claim) => Ok(Reply::Deleted(self.eval(RELEASE, &claim, None)?.is_grant())),
-            other => Err(NodeError::unsupported(&other)),
-        }
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        let info = self.server.command(&["INFO", "server"]);
-        info.lines().find_map(|line| line.strip_prefix("run_id:")).map(ServerId::new)
+    fn begin(&self, request: &Request) -> Begun {
+        let (node, request) = (self.clone(), request.clone());
+        Begun::Sent(Exchange {
+            connection: None,
+            server: self.id,
+            reply: Box::pin(async move { node.reply_to(&request) }),
+        })
     }
 }
 
 impl Blocking {
+    fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
+        match request {
+            Request::Acquire(claim, ttl) => self.eval(ACQUIRE, claim, Some(*ttl)),
+            Request::Extend(claim, ttl) => self.eval(EXTEND, claim, Some(*ttl)),
+            Request::Release(claim) => Ok(Reply::Deleted(self.eval(RELEASE, claim, None)?.is_grant())),
+            other => Err(NodeError::unsupported(other)),
+        }
+    }
+
     fn eval(&self, script: &str, claim: &Claim, ttl: Option<Ttl>) -> Result<Reply, NodeError> {
         let count = claim.resources().len().to_string();
         let millis = ttl.map_or(0, Ttl::as_millis).to_string();
@@ -100,7 +105,12 @@ impl Redis {
 
 impl Backend for Redis {
     async fn node(&self) -> Arc<dyn LockNode> {
-        Arc::new(Blocking { label: format!("127.0.0.1:{}", self.0.port()), server: self.0.clone() })
+        let info = self.0.command(&["INFO", "server"]);
+        Arc::new(Blocking {
+            label: format!("127.0.0.1:{}", self.0.port()),
+            server: self.0.clone(),
+            id: info.lines().find_map(|line| line.strip_prefix("run_id:")).map(ServerId::new),
+        })
     }
 
     async fn no_lock(&self) -> Option<Resource> {

@@ -6,13 +6,14 @@ use std::future::Future;
 use std::ops::Range;
 use std::time::Duration;
 
-use redlock_core::node::{Admission, NodeErrorKind, Reply, Request};
+use redlock_core::node::{NodeErrorKind, Reply, Request};
 use redlock_core::{FencingToken, IntoResource};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, millis, poll_once};
+use super::stage::{BROKEN, Stage, begin, claim, granted, holds_true, hour, join_all, millis, poll_once};
 
 const WHOLE: &str = "a call that is dropped is carried out as a whole or not at all";
 const USABLE: &str = "a call that is dropped leaves the node usable";
+const ORDER: &str = "the requests of one connection are carried out in the order of their first polls";
 
 /// The numbers of polls before a call is dropped: none, one, and more with some time in between.
 const POLLS: Range<usize> = 0..8;
@@ -21,7 +22,7 @@ const POLLS: Range<usize> = 0..8;
 const RECOVERY: Duration = Duration::from_secs(3);
 
 /// Polls a call `polls` times with a little time in between, and drops it.
-async fn begin(stage: &Stage, polls: usize, call: impl Future) {
+async fn call_and_drop(stage: &Stage, polls: usize, call: impl Future) {
     let mut call = Box::pin(call);
     for _ in 0..polls {
         if poll_once(&mut call).await.is_some() {
@@ -35,7 +36,7 @@ pub(crate) async fn a_dropped_acquire_is_atomic(stage: &Stage) {
     for polls in POLLS {
         let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
         let alice = claim(names.clone(), "alice");
-        begin(stage, polls, stage.node.call(Request::Acquire(alice.clone(), hour()))).await;
+        call_and_drop(stage, polls, stage.node.call(Request::Acquire(alice.clone(), hour()))).await;
         // Each free resource is acquired at once, so a late request finds all of them free or is denied.
         let mut free = Vec::new();
         for name in &names {
@@ -50,7 +51,7 @@ pub(crate) async fn a_dropped_release_is_atomic(stage: &Stage) {
         let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
         let alice = claim(names.clone(), "alice");
         granted(stage.acquire(&alice, hour()).await, USABLE);
-        begin(stage, polls, stage.node.call(Request::Release(alice.clone()))).await;
+        call_and_drop(stage, polls, stage.node.call(Request::Release(alice.clone()))).await;
         // A denial means that the release was carried out on all resources.
         if stage.extend(&alice, hour()).await != Reply::Granted {
             for name in &names {
@@ -66,7 +67,7 @@ pub(crate) async fn a_dropped_extend_is_atomic(stage: &Stage) {
         let names = [format!("{polls}-a"), format!("{polls}-b")];
         let alice = claim(names.clone(), "alice");
         stage.acquire(&alice, millis(300)).await;
-        begin(stage, polls, stage.node.call(Request::Extend(alice.clone(), hour()))).await;
+        call_and_drop(stage, polls, stage.node.call(Request::Extend(alice.clone(), hour()))).await;
         pairs.push(names);
     }
     // Resources that were not extended have expired by now, and late requests are denied.
@@ -80,9 +81,9 @@ pub(crate) async fn a_dropped_extend_is_atomic(stage: &Stage) {
 pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
     for round in 0..100 {
         let alice = claim(format!("{round}"), "alice");
-        begin(stage, round % 3, stage.node.call(Request::Acquire(alice.clone(), hour()))).await;
-        begin(stage, round % 2, stage.node.call(Request::Extend(alice.clone(), hour()))).await;
-        begin(stage, round % 3, stage.node.call(Request::Release(alice.clone()))).await;
+        call_and_drop(stage, round % 3, stage.node.call(Request::Acquire(alice.clone(), hour()))).await;
+        call_and_drop(stage, round % 2, stage.node.call(Request::Extend(alice.clone(), hour()))).await;
+        call_and_drop(stage, round % 3, stage.node.call(Request::Release(alice.clone()))).await;
     }
     // A node may take a series of dropped calls for a hung server, and reconnect.
     let (bob, dropped) = (claim("bob's", "bob"), stage.runtime.now());
@@ -97,44 +98,59 @@ pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
     }
 }
 
-pub(crate) async fn a_connection_keeps_its_identity(stage: &Stage) {
-    let alice = claim("a", "alice");
-    stage.acquire(&alice, hour()).await;
-    let connection = stage.node.connection();
-    for _ in 0..10 {
-        stage.extend(&alice, hour()).await;
-        let unchanged = stage.node.connection() == connection;
-        holds_true(
-            unchanged,
-            "two equal readings of connection() mean that the connection did not change, so it stays equal",
-        );
+pub(crate) async fn a_request_dropped_before_its_first_poll_is_not_sent(stage: &Stage) {
+    let names = ["a", "b", "c"];
+    for name in names {
+        drop(begin(&*stage.node, &Request::Acquire(claim(name, "alice"), hour())).await);
+    }
+    stage.pause(100).await;
+    for name in names {
+        holds_true(stage.is_free(name).await, "nothing is sent before the first poll of a reply");
     }
 }
 
+pub(crate) async fn a_connection_keeps_its_identity(stage: &Stage) {
+    let (alice, mut connections) = (claim("a", "alice"), Vec::new());
+    for _ in 0..10 {
+        let exchange = begin(&*stage.node, &Request::Acquire(alice.clone(), hour())).await;
+        connections.push(exchange.connection);
+        granted(exchange.reply.await.expect("a healthy server replies"), ORDER);
+    }
+    let unchanged = connections.iter().all(|one| *one == connections[0]);
+    holds_true(unchanged, "the requests of one connection state the same identifier");
+}
+
+pub(crate) async fn the_status_states_the_connection_of_requests(stage: &Stage) {
+    stage.acquire(&claim("a", "alice"), hour()).await;
+    let request = Request::Release(claim("a", "alice"));
+    let (stated, used) = (stage.node.status().connection, begin(&*stage.node, &request).await.connection);
+    assert!(
+        stated.is_none() || stated == used,
+        "{BROKEN}the status states the connection over which the next request is sent\n  {stated:?}, not {used:?}"
+    );
+}
+
 pub(crate) async fn a_connection_keeps_the_order(stage: &Stage) {
-    let order = "requests sent over one connection are carried out in the order they were sent";
     for round in 0..50 {
-        let connection = stage.node.connection();
         let alice = match round % 2 {
             0 => claim(format!("{round}"), "alice"),
             _ => claim([format!("{round}-a"), format!("{round}-b")], "alice"),
         };
-        let mut acquire = stage.node.call(Request::Acquire(alice.clone(), hour()));
-        let mut release = stage.node.call(Request::Release(alice.clone()));
-        let (first, second) = (poll_once(&mut acquire).await, poll_once(&mut release).await);
+        let mut acquire = begin(&*stage.node, &Request::Acquire(alice.clone(), hour())).await;
+        let mut release = begin(&*stage.node, &Request::Release(alice)).await;
+        let (first, second) = (poll_once(&mut acquire.reply).await, poll_once(&mut release.reply).await);
         let acquired = match first {
             Some(reply) => reply,
-            None => acquire.await,
+            None => acquire.reply.await,
         };
         let released = match second {
             Some(reply) => reply,
-            None => release.await,
+            None => release.reply.await,
         };
-        let one_connection = connection.is_some() && stage.node.connection() == connection;
-        granted(acquired.expect("a healthy server replies"), order);
+        granted(acquired.expect("a healthy server replies"), ORDER);
         let released = released.expect("a healthy server replies");
-        if one_connection {
-            granted(released, order);
+        if acquire.connection.is_some() && acquire.connection == release.connection {
+            granted(released, ORDER);
         }
     }
 }
@@ -166,7 +182,7 @@ pub(crate) async fn an_unsupported_request_is_an_error(stage: &Stage) {
     ];
     for request in requests {
         let reply = stage.node.call(request.clone()).await;
-        let can = stage.node.capabilities();
+        let can = stage.node.profile();
         let is_supported = match request {
             Request::AcquireFenced(..) | Request::Confirm(..) | Request::Refill(..) => can.fencing,
             Request::AcquireShared(..) => can.shared,
@@ -174,7 +190,7 @@ pub(crate) async fn an_unsupported_request_is_an_error(stage: &Stage) {
             Request::Inspect(_) => can.inspect,
             Request::Watch(_) => can.watch,
             Request::WatchShared(_) => can.watch && can.shared,
-            _ => stage.node.admission() != Admission::Unchecked,
+            _ => can.longest_ttl.is_some(),
         };
         let is_error = matches!(&reply, Err(error) if error.kind() == NodeErrorKind::Unsupported);
         assert!(

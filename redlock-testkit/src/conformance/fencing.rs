@@ -433,7 +433,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &S
     holds_true(!matches!(confirmed, Ok(Reply::Granted)), CONFIRM_DENIES);
 }
 
-pub(crate) async fn capabilities_report_support_for_fencing(stage: &Stage) {
+pub(crate) async fn the_profile_reports_support_for_fencing(stage: &Stage) {
     for node in [&stage.node, &stage.other_node] {
         let foreign = claim("a", "alice");
         let one = token(1);
@@ -445,8 +445,8 @@ pub(crate) async fn capabilities_report_support_for_fencing(stage: &Stage) {
         for error in errors {
             let unsupported = error.is_some_and(|error| error.kind() == NodeErrorKind::Unsupported);
             holds_true(
-                node.capabilities().fencing != unsupported,
-                "a backend that can fence says so in its capabilities, and one that cannot is of the kind Unsupported",
+                node.profile().fencing != unsupported,
+                "a backend that can fence says so in its profile, and one that cannot is of the kind Unsupported",
             );
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! It returns the holder of a resource and changes nothing. The holder is the token and its remaining time at the same
 //! moment, or `None` if the resource is free. A key of another type is an error. A backend reports its support in its
-//! capabilities.
+//! profile.
 //!
 //! For a backend without support, only the last case applies.
 
@@ -78,7 +78,7 @@ pub(crate) async fn inspect_of_a_non_lock_value_is_an_error(stage: &Stage) {
     );
 }
 
-pub(crate) async fn capabilities_report_support_for_inspect(stage: &Stage) {
+pub(crate) async fn the_profile_reports_support_for_inspect(stage: &Stage) {
     for node in [&stage.node, &stage.other_node] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.call(Request::Inspect(resource)).await {
@@ -86,8 +86,8 @@ pub(crate) async fn capabilities_report_support_for_inspect(stage: &Stage) {
             Err(error) => error.kind() == NodeErrorKind::Unsupported,
         };
         holds_true(
-            node.capabilities().inspect != unsupported,
-            "a backend that can inspect says so in its capabilities, and one that cannot is of the kind Unsupported",
+            node.profile().inspect != unsupported,
+            "a backend that can inspect says so in its profile, and one that cannot is of the kind Unsupported",
         );
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_channel::oneshot;
 use redlock_core::node::Request;
 
-use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all, reply};
+use super::stage::{BROKEN, Stage, begin, claim, denied, granted, holds_true, hour, join_all, reply};
 
 pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
     for round in 0..10 {
@@ -69,10 +69,13 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
 
 pub(crate) async fn two_clients_know_one_server(stage: &Stage) {
     // A backend learns the identity from its communication with the server.
-    let alice = claim("a", "alice");
-    stage.acquire(&alice, hour()).await;
-    reply(&*stage.other_node, Request::Release(alice)).await;
-    if let (Some(one), Some(other)) = (stage.node.server(), stage.other_node.server()) {
+    let request = Request::Acquire(claim("a", "alice"), hour());
+    let mut servers = [None; 2];
+    for (node, server) in [&stage.node, &stage.other_node].into_iter().zip(&mut servers) {
+        reply(&**node, request.clone()).await;
+        *server = begin(&**node, &request).await.server;
+    }
+    if let [Some(one), Some(other)] = servers {
         holds_true(one == other, "clients of one server state the same identity");
     }
 }

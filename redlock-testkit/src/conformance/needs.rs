@@ -1,7 +1,5 @@
 //! The capabilities that some cases need. A case is skipped if the backend lacks one of them.
 
-use redlock_core::node::Admission;
-
 use super::stage::Stage;
 
 /// A capability that a backend may lack.
@@ -23,14 +21,14 @@ impl Need {
 
 /// The macro [`conformance!`](crate::conformance!) has an arm for each of them.
 static NEEDS: &[Need] = &[
-    Need { name: "inspect", is_met: |stage| stage.node.capabilities().inspect },
-    Need { name: "watch", is_met: |stage| stage.node.capabilities().watch },
-    Need { name: "keep", is_met: |stage| stage.node.capabilities().keep },
-    Need { name: "fencing", is_met: |stage| stage.node.capabilities().fencing },
-    Need { name: "shared", is_met: |stage| stage.node.capabilities().shared },
+    Need { name: "inspect", is_met: |stage| stage.node.profile().inspect },
+    Need { name: "watch", is_met: |stage| stage.node.profile().watch },
+    Need { name: "keep", is_met: |stage| stage.node.profile().keep },
+    Need { name: "fencing", is_met: |stage| stage.node.profile().fencing },
+    Need { name: "shared", is_met: |stage| stage.node.profile().shared },
     Need {
         name: "admission",
-        is_met: |stage| stage.lose.is_some() && stage.node.admission() != Admission::Unchecked,
+        is_met: |stage| stage.lose.is_some() && stage.node.profile().longest_ttl.is_some(),
     },
     Need { name: "non_lock_values", is_met: |stage| stage.no_lock.is_some() },
 ];

@@ -49,7 +49,7 @@ pub(crate) async fn readers_and_locks_exclude_each_other(stage: &Stage) {
     denied(stage.acquire(&claim(["free", "read"], "bob"), hour()).await, EXCLUDES);
     denied(stage.extend(&claim("read", "bob"), hour()).await, EXCLUDES);
     denied(stage.release(&claim("read", "bob")).await, EXCLUDES);
-    if stage.node.capabilities().fencing {
+    if stage.node.profile().fencing {
         denied(stage.reply(Request::AcquireFenced(claim("read", "bob"), hour())).await, EXCLUDES);
     }
     holds_true(stage.holds("read", "alice").await && stage.is_free("free").await, EXCLUDES);
@@ -195,13 +195,13 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_readers(stage: &Stage) {
     denied(stage.release(&claim(no_lock, "alice")).await, "release leaves a key of another type as it is");
 }
 
-pub(crate) async fn capabilities_report_support_for_readers(stage: &Stage) {
+pub(crate) async fn the_profile_reports_support_for_readers(stage: &Stage) {
     for node in [&stage.node, &stage.other_node] {
         let reply = node.call(Request::AcquireShared(claim("a", "alice"), gate(), hour())).await;
         let unsupported = reply.is_err_and(|error| error.kind() == NodeErrorKind::Unsupported);
         holds_true(
-            node.capabilities().shared != unsupported,
-            "a backend that supports readers says so in its capabilities, and one that does not is of the kind \
+            node.profile().shared != unsupported,
+            "a backend that supports readers says so in its profile, and one that does not is of the kind \
              Unsupported",
         );
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Claim, LockNode, Reply, Request, Token, Ttl};
+use redlock_core::node::{Begun, Claim, Exchange, LockNode, Reply, Request, Token, Ttl};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{IntoResources, Resource};
 
@@ -184,6 +184,16 @@ pub(super) fn denied(reply: Reply, sentence: &str) {
 #[track_caller]
 pub(super) fn holds_true(fact: bool, sentence: &str) {
     assert!(fact, "{BROKEN}{sentence}");
+}
+
+/// Begins a request on a node that is connected, or becomes so.
+pub(super) async fn begin(node: &dyn LockNode, request: &Request) -> Exchange {
+    loop {
+        match node.begin(request) {
+            Begun::Sent(exchange) => return exchange,
+            Begun::Connecting(attempt) => attempt.await,
+        }
+    }
 }
 
 /// Returns the reply of a node, which must not fail.

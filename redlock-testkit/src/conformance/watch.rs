@@ -138,7 +138,7 @@ pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) 
     }
 }
 
-pub(crate) async fn capabilities_report_support_for_watch(stage: &Stage) {
+pub(crate) async fn the_profile_reports_support_for_watch(stage: &Stage) {
     for node in [&stage.node, &stage.other_node] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.call(Request::Watch(resource)).await {
@@ -146,8 +146,8 @@ pub(crate) async fn capabilities_report_support_for_watch(stage: &Stage) {
             Err(error) => error.kind() == NodeErrorKind::Unsupported,
         };
         holds_true(
-            node.capabilities().watch != unsupported,
-            "a backend that can watch says so in its capabilities, and one that cannot is of the kind Unsupported",
+            node.profile().watch != unsupported,
+            "a backend that can watch says so in its profile, and one that cannot is of the kind Unsupported",
         );
     }
 }

@@ -40,8 +40,8 @@ pub(super) enum Effect {
 impl Fault {
     /// Denies the request and changes nothing.
     ///
-    /// A release returns `false`, as if the node did not have the lock. Inspections and watches are not affected, because
-    /// they cannot be denied.
+    /// A release returns `false`, as if the node did not have the lock. Inspections, watches and
+    /// [`Vouch`](redlock_core::node::Request::Vouch) are not affected, because they cannot be denied.
     ///
     /// ```
     /// # use std::{sync::Arc, time::Duration};
@@ -376,8 +376,9 @@ impl Fault {
     }
 
     fn matches(&self, operation: Operation) -> bool {
-        let is_read = matches!(operation, Operation::Inspect | Operation::Watch);
-        !(is_read && matches!(self.effect, Effect::Deny)) && self.only.is_none_or(|only| only == operation)
+        let has_no_denial = matches!(operation, Operation::Inspect | Operation::Watch | Operation::Vouch);
+        !(has_no_denial && matches!(self.effect, Effect::Deny))
+            && self.only.is_none_or(|only| only == operation)
     }
 }
 

@@ -6,28 +6,32 @@
 use std::collections::{HashMap, VecDeque};
 
 use futures_channel::oneshot;
-use redlock_core::node::{ConnectionId, NodeError, Operation, Reply, Request};
+use redlock_core::node::{ConnectionId, NodeError, Operation, Reply};
+use redlock_core::runtime::BoxFuture;
 
 use super::fault::{Effect, Script};
 
 /// The result of a request.
 pub(super) type Outcome = Result<Reply, NodeError>;
 
+/// The reply of the inner node, which carries the request out when it is polled.
+pub(super) type Reception = BoxFuture<Outcome>;
+
 /// A held request or reply.
 pub(super) enum Held {
-    Request(Request, oneshot::Sender<Outcome>),
+    Request(Reception, oneshot::Sender<Outcome>),
     Reply(oneshot::Sender<()>),
 }
 
 /// The handling of an arriving request.
-pub(super) enum Admission {
+pub(super) enum Arrival {
     Down,
-    Apply(Request),
-    Fault(Effect, Request),
+    Apply(Reception),
+    Fault(Effect, Reception),
     /// Queued; the reply comes from the queue.
     Hangs(oneshot::Receiver<Outcome>),
     /// Applied now; the reply is sent when the queue releases it.
-    ReplyHeld(Request, oneshot::Receiver<()>),
+    ReplyHeld(Reception, oneshot::Receiver<()>),
 }
 
 #[derive(Default)]
@@ -39,34 +43,36 @@ pub(super) struct State {
     pub(super) crashes: u64,
     pub(super) ordered: bool,
     pub(super) watching: bool,
-    pub(super) connections_lost: u64,
+    /// The number of lost connections.
+    pub(super) losses: u64,
     connection: Option<(ConnectionId, u64)>,
     connections: u64,
     requests: HashMap<Operation, u64>,
 }
 
 impl State {
-    pub(super) fn admit(&mut self, request: Request) -> Admission {
-        let operation = request.operation();
+    /// Receives a request whose connection began after this number of losses.
+    pub(super) fn receive(&mut self, operation: Operation, request: Reception, losses: u64) -> Arrival {
         *self.requests.entry(operation).or_default() += 1;
-        if self.down {
-            return Admission::Down;
+        // Nothing is sent over a connection that was lost.
+        if self.down || self.losses != losses {
+            return Arrival::Down;
         }
         // On an ordered connection no request overtakes one that hangs.
         let behind = self.ordered && self.held.iter().any(|held| matches!(held, Held::Request(..)));
         match if behind { Some(Effect::Hang) } else { self.script.next(operation) } {
-            None => Admission::Apply(request),
+            None => Arrival::Apply(request),
             Some(Effect::Hang) => {
                 let (reply, answer) = oneshot::channel();
                 self.held.push_back(Held::Request(request, reply));
-                Admission::Hangs(answer)
+                Arrival::Hangs(answer)
             }
             Some(Effect::HoldReply) => {
                 let (reply, go) = oneshot::channel();
                 self.held.push_back(Held::Reply(reply));
-                Admission::ReplyHeld(request, go)
+                Arrival::ReplyHeld(request, go)
             }
-            Some(effect) => Admission::Fault(effect, request),
+            Some(effect) => Arrival::Fault(effect, request),
         }
     }
 
@@ -91,7 +97,7 @@ impl State {
     pub(super) fn crash(&mut self) {
         self.down = true;
         self.crashes += 1;
-        self.connections_lost += 1;
+        self.losses += 1;
         self.held.clear();
     }
 
@@ -100,7 +106,7 @@ impl State {
         if !self.ordered || self.down {
             return None;
         }
-        let current = Some((inner, self.connections_lost));
+        let current = Some((inner, self.losses));
         if self.connection != current {
             self.connection = current;
             self.connections += 1;

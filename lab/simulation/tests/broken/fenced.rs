@@ -137,8 +137,8 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (RefillTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
     (FarRefillSets, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
     (FarRefillCounts, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
-    (FencingIsNotReported, "capabilities_report_support_for_fencing", "says so in its capabilities"),
-    (FencingIsClaimed, "capabilities_report_support_for_fencing", "says so in its capabilities"),
+    (FencingIsNotReported, "the_profile_reports_support_for_fencing", "says so in its capabilities"),
+    (FencingIsClaimed, "the_profile_reports_support_for_fencing", "says so in its capabilities"),
 ];
 
 #[test]

@@ -52,7 +52,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ReadersAreTaken, "a_shared_watch_reports_readers_as_free", "watch_shared reports readers as free"),
     (NeverNotifies, "a_release_of_a_lock_completes_a_shared_watch", "completes the watch of a reader"),
     (AnyTypeIsRead, "a_non_lock_value_is_an_error_for_readers", "a key of another type is an error"),
-    (IsNotReported, "capabilities_report_support_for_readers", "says so in its capabilities"),
+    (IsNotReported, "the_profile_reports_support_for_readers", "says so in its capabilities"),
 ];
 
 /// Returns whether a case catches a flaw.
