@@ -10,9 +10,9 @@ use loom::future::block_on;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::{self, JoinHandle};
 
+use crate::client::handle::{Handle, Settings};
 use crate::decide::validity::DriftFactor;
-use crate::inner::{Inner, Settings};
-use crate::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
+use crate::node::{Backend, Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use crate::runtime::{BoxFuture, Runtime};
 use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
@@ -85,12 +85,12 @@ impl Granting {
 }
 
 #[async_trait]
-impl LockNode for Granting {
+impl Backend for Granting {
     fn label(&self) -> &'static str {
         "granting"
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         match request {
             Request::Acquire(..) => {
                 self.0.fetch_add(1, Ordering::Relaxed);
@@ -98,13 +98,18 @@ impl LockNode for Granting {
             }
             Request::Extend(..) => Ok(Reply::Granted),
             Request::Release(_) => Ok(Reply::Deleted(true)),
-            other => Err(NodeError::unsupported(&other)),
+            other => Err(NodeError::unsupported(other)),
         }
     }
 }
 
-/// Returns the state of a client with this node, which limits itself to one attempt at a time.
-pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<StoppedClock>) -> Arc<Inner> {
+/// Returns a client with this node, which limits itself to one attempt at a time.
+pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<StoppedClock>) -> Arc<Handle> {
+    client_of(Arc::new(Arc::clone(node)), runtime)
+}
+
+/// Same as [`client`], with any node.
+pub(crate) fn client_of(node: Arc<dyn LockNode>, runtime: Arc<StoppedClock>) -> Arc<Handle> {
     let settings = Settings {
         node_timeout: Duration::from_secs(1),
         retry_delay: Duration::ZERO,
@@ -113,8 +118,7 @@ pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<StoppedClock>) -> Arc<In
         drift: DriftFactor::new(0.01).expect("a small fraction"),
         owner: None,
     };
-    let node: Arc<dyn LockNode> = Arc::<Granting>::clone(node);
-    Arc::new(Inner::new(vec![node], runtime, settings))
+    Arc::new(Handle::new(vec![node], runtime, settings))
 }
 
 /// Returns a claim on one resource.

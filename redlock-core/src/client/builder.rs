@@ -380,7 +380,7 @@ impl Builder {
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
         };
         self.nodes.iter().for_each(|node| node.set_node_timeout(self.node_timeout));
-        Ok(Redlock::new(Handle::new(self.nodes, self.runtime, settings)))
+        Ok(Redlock::new(Arc::new(Handle::new(self.nodes, self.runtime, settings))))
     }
 }
 

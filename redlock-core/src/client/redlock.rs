@@ -537,8 +537,8 @@ impl Redlock {
         self.0.now()
     }
 
-    pub(crate) fn new(handle: Handle) -> Self {
-        Self(Arc::new(handle))
+    pub(crate) fn new(handle: Arc<Handle>) -> Self {
+        Self(handle)
     }
 }
 

@@ -279,12 +279,11 @@ mod tests {
     use super::*;
 
     fn votes(all: &[(Outcome, Option<&str>)]) -> Votes {
-        let mut responses = Votes::new(Instant::ORIGIN, all.len());
-        for (index, (outcome, server)) in votes.iter().enumerate() {
-            let (outcome, server) = (outcome.clone(), server.map(ServerId::new));
-            responses.put(index, Response { outcome, latency: Duration::ZERO, server });
+        let mut votes = Votes::new(Instant::ORIGIN, all.len(), Bound::of(Duration::from_secs(1)));
+        for (index, (outcome, server)) in all.iter().enumerate() {
+            votes.put(index, outcome.clone(), server.map(ServerId::new), Instant::ORIGIN);
         }
-        responses
+        votes
     }
 
     #[test]
@@ -293,8 +292,8 @@ mod tests {
         let denied = |denial: &Denial| Outcome::Denied(denial.clone());
         let (named, unnamed, gone) = (Denial::by(holder.clone()), Denial::default(), Denial::of_gone_key());
         let all = [(denied(&named), None), (denied(&unnamed), None), (denied(&gone), None)];
-        let denials = |votes: &[(Outcome, Option<&str>)], is_confirmation| -> Vec<_> {
-            responses(votes).denials(is_confirmation).map(Option::<&Token>::cloned).collect()
+        let denials = |all: &[(Outcome, Option<&str>)], is_confirmation| -> Vec<_> {
+            votes(all).denials(is_confirmation).map(Option::<&Token>::cloned).collect()
         };
         assert_eq!(vec![Some(holder.clone()), None], denials(&all, false));
         assert_eq!(vec![Some(holder.clone())], denials(&all, true));
@@ -306,8 +305,8 @@ mod tests {
     #[test]
     fn nodes_on_one_server_count_with_the_greatest_counter() {
         let counted = |number| Outcome::GrantedFenced(FencingToken::new(number).unwrap());
-        let counters = |votes: &[(Outcome, Option<&str>)]| -> Vec<_> {
-            responses(votes).counters().map(FencingToken::as_u64).collect()
+        let counters = |all: &[(Outcome, Option<&str>)]| -> Vec<_> {
+            votes(all).counters().map(FencingToken::as_u64).collect()
         };
         let different =
             [(counted(7), Some("a")), (counted(9), Some("b")), (counted(8), None), (counted(8), None)];

@@ -2,7 +2,7 @@
 //!
 //! Tasks that want the same resource queue here, and one of them at a time sends requests to the nodes. A mutex between
 //! threads is cheaper than a lock service ([article], "Making the algorithm more reliable"). That task then waits in
-//! [`watcher`](crate::wait::watcher) until another client releases the lock.
+//! [`watcher`](crate::watch::watcher) until another client releases the lock.
 //!
 //! The request owns its place, then the lease that results from it. Dropping the place leaves the queue, wherever that
 //! happens. A lease may hand its turn over before that, when its releases are sent. Several resources are entered in
@@ -245,9 +245,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::decide::validity::DriftFactor;
-    use crate::inner::Settings;
-    use crate::runtime::{BoxFuture, Runtime};
+    use crate::runtime::BoxFuture;
     use crate::types::resource::IntoResources;
 
     /// A runtime whose time never passes.
@@ -267,16 +265,8 @@ mod tests {
     }
 
     fn places(count: usize) -> Vec<QueuePlace> {
-        let settings = Settings {
-            node_timeout: Duration::ZERO,
-            retry_delay: Duration::ZERO,
-            max_concurrent_attempts: 1,
-            local_queue: true,
-            drift: DriftFactor::new(0.01).unwrap(),
-            owner: None,
-        };
-        let inner = Arc::new(Inner::new(Vec::new(), Arc::new(StoppedClock), settings));
-        let place = || QueuePlace::new(Arc::clone(&inner), "a".into_resources().unwrap());
+        let queues = Arc::new(LocalQueues::new(Arc::new(StoppedClock)));
+        let place = || QueuePlace::new(Arc::clone(&queues), "a".into_resources().unwrap());
         std::iter::repeat_with(place).take(count).collect()
     }
 

@@ -243,6 +243,7 @@ impl Nodes {
 mod tests {
     use super::*;
     use crate::decide::pending_release::WriteState;
+    use crate::types::claim::Claim;
     use crate::types::resource::IntoResources;
     use crate::types::token::Token;
 

@@ -5,32 +5,30 @@ use std::sync::Arc;
 use loom::future::block_on;
 use loom::thread;
 
-use super::LeaseRecord;
-use crate::inner::Handle;
-use crate::lease::watch::UntilState;
+use super::{Record, State};
+use crate::client::lease::Lease;
+use crate::lease::mode::Mode;
 use crate::loom_fixtures::{Granting, StoppedClock, claim, client, ttl};
 use crate::types::instant::Instant;
-use crate::types::lease_state::{LeaseState, Loss};
-use crate::types::mode::Mode;
+use crate::types::lease_state::Loss;
 
 /// Returns a lease that a quorum has granted.
-fn lease() -> Arc<LeaseRecord> {
-    let handle = Arc::new(Handle(client(&Arc::new(Granting::default()), StoppedClock::ended())));
-    let lease = LeaseRecord::new(handle, claim(), Mode::Exclusive, Instant::ORIGIN);
-    assert!(lease.hold_until(Instant::ORIGIN + ttl().as_duration(), ttl(), Instant::ORIGIN));
-    lease
+fn record() -> Arc<Record> {
+    let record = Record::new(claim(), Mode::Exclusive, Instant::ORIGIN, State::new(1));
+    assert!(record.hold_until(Instant::ORIGIN + ttl().as_duration(), ttl(), Instant::ORIGIN));
+    Arc::new(record)
 }
 
 #[test]
 fn every_view_notices_a_loss() {
     loom::model(|| {
-        let lease = lease();
+        let record = record();
         let renewal = {
-            let lease = Arc::clone(&lease);
-            thread::spawn(move || lease.lose(Loss::Detached))
+            let record = Arc::clone(&record);
+            thread::spawn(move || record.lose(Loss::Detached, Instant::ORIGIN))
         };
-        let lost = |state| if let LeaseState::Lost(loss) = state { Some(loss) } else { None };
-        assert_eq!(Loss::Detached, block_on(UntilState::new(Arc::clone(&lease), lost)));
+        let handle = client(&Arc::new(Granting::default()), StoppedClock::ended());
+        assert_eq!(Loss::Detached, block_on(Lease { handle, record }.lost()));
         renewal.join().unwrap();
     });
 }
@@ -38,15 +36,23 @@ fn every_view_notices_a_loss() {
 #[test]
 fn no_write_begins_after_the_release() {
     loom::model(|| {
-        let lease = lease();
+        let record = record();
         let renewal = {
-            let lease = Arc::clone(&lease);
-            thread::spawn(move || lease.begin_refill(&[0]))
+            let record = Arc::clone(&record);
+            thread::spawn(move || {
+                record.with(|state| {
+                    if !state.released {
+                        state.begin_write(0, None);
+                    }
+                });
+            })
         };
-        lease.end(Instant::ORIGIN);
-        let release = lease.take_release(0);
-        let _ = renewal.join().unwrap();
-        lease.begin_release(0);
-        assert_eq!(lease.take_release(0), release);
+        record.end(Instant::ORIGIN);
+        let release = record.with(|state| state.take_release(0));
+        renewal.join().unwrap();
+        record.with(|state| {
+            state.peers[0].begin_release();
+            assert_eq!(state.take_release(0), release);
+        });
     });
 }

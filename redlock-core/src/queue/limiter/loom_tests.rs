@@ -4,49 +4,53 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use loom::future::block_on;
 use loom::thread;
 
-use super::Permit;
+use super::{Limiter, Permit};
 use crate::decide::concurrency::Class;
-use crate::inner::Inner;
-use crate::loom_fixtures::{Granting, StoppedClock, client};
+use crate::loom_fixtures::StoppedClock;
+
+fn limiter() -> Arc<Limiter> {
+    Arc::new(Limiter::new(1, StoppedClock::ended(), Duration::from_secs(1)))
+}
 
 /// Takes the only permit and returns it.
-fn round(inner: &Arc<Inner>) {
-    drop(block_on(Permit::wait(inner, Class::Attempt)));
+fn round(limiter: &Arc<Limiter>) {
+    drop(block_on(Permit::wait(limiter, Class::Attempt)));
 }
 
 #[test]
 fn every_round_begins() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
+        let limiter = limiter();
         let other = {
-            let inner = Arc::clone(&inner);
-            thread::spawn(move || round(&inner))
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || round(&limiter))
         };
-        round(&inner);
+        round(&limiter);
         other.join().unwrap();
-        assert!(Permit::try_new(&inner, Class::Attempt).is_some());
+        assert!(Permit::try_new(&limiter, Class::Attempt).is_some());
     });
 }
 
 #[test]
 fn a_dropped_round_keeps_no_permit() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
-        let permit = Permit::try_new(&inner, Class::Attempt).expect("it is the first");
+        let limiter = limiter();
+        let permit = Permit::try_new(&limiter, Class::Attempt).expect("it is the first");
         let dropped = {
-            let inner = Arc::clone(&inner);
+            let limiter = Arc::clone(&limiter);
             thread::spawn(move || {
-                let mut permit = pin!(Permit::wait(&inner, Class::Attempt));
+                let mut permit = pin!(Permit::wait(&limiter, Class::Attempt));
                 drop(permit.as_mut().poll(&mut Context::from_waker(Waker::noop())));
             })
         };
         let waiting = {
-            let inner = Arc::clone(&inner);
-            thread::spawn(move || round(&inner))
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || round(&limiter))
         };
         drop(permit);
         dropped.join().unwrap();

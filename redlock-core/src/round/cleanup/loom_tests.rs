@@ -5,31 +5,32 @@ use std::sync::Arc;
 use loom::future::block_on;
 use loom::thread;
 
-use super::CleanupEntry;
 use crate::decide::pending_release::WriteState;
 use crate::loom_fixtures::{Granting, StoppedClock, claim, client};
+use crate::round::Cleanup;
 use crate::types::instant::Instant;
 
-fn entry() -> CleanupEntry {
-    CleanupEntry { claim: claim(), release: WriteState::default().pending_release() }
+fn cleanup() -> Cleanup {
+    let release = WriteState::default().pending_release();
+    Cleanup { node: 0, due: Instant::ORIGIN, claim: claim(), release }
 }
 
 #[test]
 fn cleanup_that_stops_is_always_restarted_by_the_next_request() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
+        let handle = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let ending = {
-            let inner = Arc::clone(&inner);
-            thread::spawn(move || inner.leave_to_cleanup(0, Instant::ORIGIN, entry()))
+            let handle = Arc::clone(&handle);
+            thread::spawn(move || handle.leave([cleanup()]))
         };
         let request = {
-            let inner = Arc::clone(&inner);
-            thread::spawn(move || inner.resume_cleanup())
+            let handle = Arc::clone(&handle);
+            thread::spawn(move || handle.resume_cleanup())
         };
-        inner.resume_cleanup();
+        handle.resume_cleanup();
         ending.join().unwrap();
         request.join().unwrap();
-        assert!(inner.is_cleanup_stopped());
+        assert!(handle.is_cleanup_stopped());
     });
 }
 
@@ -37,19 +38,19 @@ fn cleanup_that_stops_is_always_restarted_by_the_next_request() {
 fn the_cleanup_task_misses_no_entry() {
     loom::model(|| {
         let runtime = StoppedClock::with_threads();
-        let inner = client(&Arc::new(Granting::default()), Arc::clone(&runtime));
-        inner.clean_up(0, Instant::ORIGIN, entry());
-        inner.clean_up(0, Instant::ORIGIN, entry());
+        let handle = client(&Arc::new(Granting::default()), Arc::clone(&runtime));
+        handle.clean_up(cleanup());
+        handle.clean_up(cleanup());
         block_on(async {
             loop {
-                let changed = inner.listen_for_idle();
-                if inner.is_idle() {
+                let changed = handle.listen_for_idle();
+                if handle.is_idle() {
                     break;
                 }
                 changed.await;
             }
         });
-        assert_eq!(0, inner.abandoned_cleanup());
+        assert_eq!(0, handle.abandoned_cleanup());
         runtime.join();
     });
 }

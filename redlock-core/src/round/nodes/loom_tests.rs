@@ -5,7 +5,6 @@ use std::sync::Arc;
 use loom::future::block_on;
 use loom::thread;
 
-use super::Handle;
 use crate::client::redlock::Redlock;
 use crate::loom_fixtures::{Granting, StoppedClock, client, ttl};
 
@@ -13,7 +12,7 @@ use crate::loom_fixtures::{Granting, StoppedClock, client, ttl};
 fn nothing_is_acquired_once_close_has_returned() {
     loom::model(|| {
         let node = Arc::default();
-        let redlock = Redlock::new(Handle(client(&node, StoppedClock::ended())));
+        let redlock = Redlock::new(client(&node, StoppedClock::ended()));
         let request = {
             let redlock = redlock.clone();
             thread::spawn(move || drop(block_on(redlock.try_lock("a", ttl().as_duration()).into_future())))
@@ -28,13 +27,13 @@ fn nothing_is_acquired_once_close_has_returned() {
 #[test]
 fn close_waits_for_the_work_of_all_threads() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), StoppedClock::ended());
+        let handle = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let work = [(); 2].map(|()| {
-            let ticket = inner.ticket();
+            let ticket = handle.ticket();
             thread::spawn(move || drop(ticket))
         });
-        block_on(Redlock::new(Handle(Arc::clone(&inner))).close());
-        assert!(inner.is_idle());
+        block_on(Redlock::new(Arc::clone(&handle)).close());
+        assert!(handle.is_idle());
         for thread in work {
             thread.join().unwrap();
         }
