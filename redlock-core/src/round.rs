@@ -22,6 +22,7 @@ pub(crate) mod vouch;
 use std::fmt;
 use std::time::Duration;
 
+use event_listener::EventListener;
 use smallvec::SmallVec;
 
 use crate::decide::fencing::Bound;
@@ -58,6 +59,17 @@ pub(crate) trait Round: Send + Unpin + 'static {
 
     /// Records that the first requests were polled once, so those with a connection have been sent.
     fn all_sent(&mut self) {}
+
+    /// Listens for the end of what the requests are for, if they end with it. Called before the first request.
+    fn listen(&self) -> Option<EventListener> {
+        None
+    }
+
+    /// Returns whether a request is still wanted after an event. If it is not, it is dropped without being heard.
+    fn is_wanted(&self, tag: Self::Tag) -> bool {
+        let _ = tag;
+        true
+    }
 
     /// Records the end of a request. Nothing of it can be sent afterwards.
     fn heard(&mut self, heard: Heard<Self::Tag>, io: &mut Io<Self::Tag>);

@@ -107,6 +107,7 @@ fn a_failed_wait_is_timed_and_every_attempt_is_counted() {
         let waited = u64::try_from(took.as_millis()).unwrap();
         assert_eq!(vec![waited, 0], numbers.take("redlock_wait_seconds outcome=contended"));
         assert_eq!(20, numbers.take_latencies("acquire", "denied").len());
+        assert_eq!(20, numbers.take_latencies("release", "not_held").len(), "the cleanup of each attempt");
         numbers.nothing_else();
     });
 }

@@ -166,7 +166,7 @@ fn a_fencing_token_and_its_confirmation_are_emitted() {
         let attempted = events.iter().find(|event| event.message == "attempt completed").unwrap();
         assert!(attempted.fields.ends_with(" outcome=\"granted\" fencing_token=42"), "{attempted:?}");
         let confirmed = events.iter().filter(|event| event.fields.contains("operation=\"confirm\""));
-        assert_eq!(3, confirmed.clone().count(), "the replies that decided the round");
+        assert_eq!(5, confirmed.clone().count(), "those after the decision, too");
         assert!(confirmed.clone().all(|vote| vote.spans == attempted.spans), "{events:?}");
 
         world.nodes.iter().for_each(|node| node.inner().set_counter("a", FencingToken::new(43)));

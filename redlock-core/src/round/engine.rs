@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use event_listener::EventListener;
 use smallvec::SmallVec;
 use tracing::Span;
 
@@ -48,6 +49,7 @@ pub(crate) fn run<R: Round>(
         last_reading: start,
         timer: None,
         phase: Phase::New,
+        changed: None,
         span,
         nodes: nodes.ticket(),
     })))
@@ -70,6 +72,8 @@ struct Engine<R: Round> {
     /// Created when the first request has to wait, so immediate replies need none.
     timer: Option<BoxFuture<()>>,
     phase: Phase,
+    /// The event that may end requests early.
+    changed: Option<EventListener>,
     span: Span,
     /// Dropped last: the round counts as outstanding until nothing is left of it.
     nodes: Ticket,
@@ -200,6 +204,8 @@ impl<R: Round> Drop for Run<R> {
     fn drop(&mut self) {
         let Some(mut engine) = self.0.take() else { return };
         if engine.phase != Phase::New {
+            let span = engine.span.clone();
+            let _entered = span.enter();
             let Engine { nodes, round, io, last_reading, flights, .. } = &mut *engine;
             *last_reading = nodes.now();
             round.abandon(*last_reading, io);
@@ -241,7 +247,7 @@ impl<R: Round> Engine<R> {
         let mut over = false;
         loop {
             self.send();
-            let any_ended = self.poll_flights(cx, over);
+            let any_ended = self.poll_changed(cx) | self.poll_flights(cx, over);
             if self.phase == Phase::Started {
                 self.phase = Phase::Open;
                 self.round.all_sent();
@@ -262,6 +268,7 @@ impl<R: Round> Engine<R> {
     fn start(&mut self) {
         if self.phase == Phase::New {
             self.phase = Phase::Started;
+            self.changed = self.round.listen();
             self.round.start(&mut self.io);
         }
     }
@@ -296,6 +303,18 @@ impl<R: Round> Engine<R> {
             flight.begin(&self.nodes, &mut self.round);
             self.flights.push(flight);
         }
+    }
+
+    /// Drops the requests that are not wanted any more. Returns whether that may have changed anything.
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_changed = false;
+        while let Some(Poll::Ready(())) = self.changed.as_mut().map(|changed| Pin::new(changed).poll(cx)) {
+            self.changed = self.round.listen();
+            let Self { round, flights, .. } = self;
+            flights.retain(|flight| round.is_wanted(flight.tag));
+            has_changed = true;
+        }
+        has_changed
     }
 
     /// Polls all requests before the first outcome is handled. Returns whether any has ended.

@@ -5,10 +5,12 @@
 //! one on.
 //!
 //! A failed extension does not end the lease, unless a quorum reports that the claim is gone. It never shortens a TTL.
-//! Nothing of an extension begins after the end of the lease.
+//! An extension ends with its lease: nothing of it is sent after a release.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use event_listener::EventListener;
 
 use crate::decide::lease_status::Degraded;
 use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
@@ -145,6 +147,14 @@ impl Round for Extend {
         if lane == Lane::Refill {
             self.record.with(|state| state.begin_write(node, connection));
         }
+    }
+
+    fn listen(&self) -> Option<EventListener> {
+        Some(self.record.listen())
+    }
+
+    fn is_wanted(&self, lane: Lane) -> bool {
+        lane == Lane::Refill || self.record.ended().is_none()
     }
 
     fn heard(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
