@@ -7,6 +7,8 @@ use std::iter;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::decide::admission::{Countable, until_quorum};
 use crate::decide::fencing::Bound;
 use crate::decide::holder::{self, Contention, HolderReply, contention};
@@ -23,7 +25,8 @@ use crate::types::token::Token;
 #[derive(Clone, Debug)]
 pub(crate) struct Votes {
     pub(crate) start: Instant,
-    votes: Vec<Vote>,
+    /// Inline for up to five nodes, as most configurations have.
+    votes: SmallVec<[Vote; 5]>,
     bound: Bound,
     /// True if several nodes have turned out to be one server.
     aliases: bool,
