@@ -384,9 +384,38 @@ impl Builder {
     }
 }
 
+impl Redlock {
+    /// Creates a builder for custom nodes.
+    ///
+    /// An adapter crate has its own `builder`, which takes addresses.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let redlock = Redlock::builder(TokioRuntime::new())
+    ///     .node(MemoryNode::new("10.0.0.1:6379"))
+    ///     .node(MemoryNode::new("10.0.0.2:6379"))
+    ///     .node(MemoryNode::new("10.0.0.3:6379"))
+    ///     .node_timeout(Duration::from_millis(100))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder(runtime: impl Runtime) -> Builder {
+        Builder::new(Arc::new(runtime))
+    }
+}
+
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels: Vec<_> = self.nodes.iter().map(|node| node.label()).collect();
         f.debug_struct("Builder").field("nodes", &labels).finish_non_exhaustive()
     }
 }
+
+const _: () = {
+    const fn shared<T: Send + Sync + 'static>() {}
+    shared::<Builder>();
+};

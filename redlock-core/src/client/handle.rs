@@ -9,8 +9,8 @@ use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
 use crate::queue::limiter::Limiter;
 use crate::queue::local_queue::LocalQueues;
+use crate::round::Rules;
 use crate::round::nodes::{Nodes, Peer};
-use crate::round::{Rules, cleanup};
 use crate::runtime::Runtime;
 use crate::telemetry::throttle::Throttle;
 use crate::types::error::{Error, ErrorKind};
@@ -51,7 +51,7 @@ impl Handle {
         let rules = Rules { nodes: peers.len(), node_timeout, drift, bound };
         let limiter = Arc::new(Limiter::new(max_concurrent_attempts, Arc::clone(&runtime), node_timeout));
         let queues = Arc::new(LocalQueues::new(Arc::clone(&runtime)));
-        let nodes = Arc::new(Nodes::new(peers, runtime, rules, limiter, cleanup::start));
+        let nodes = Arc::new(Nodes::new(peers, runtime, rules, limiter));
         Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl }
     }
 

@@ -179,7 +179,7 @@ impl Lease {
     /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
         let before = self.state();
-        UntilState::new(self.clone(), move |state| match state {
+        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), move |state| match state {
             LeaseState::Lost(_) => Some(state),
             state if state != before => Some(state),
             _ => None,
@@ -218,7 +218,7 @@ impl Lease {
     ///
     /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
-        UntilState::new(self.clone(), |state| match state {
+        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), |state| match state {
             LeaseState::Lost(loss) => Some(loss),
             _ => None,
         })

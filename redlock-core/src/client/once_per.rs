@@ -66,6 +66,35 @@ pub enum JobOutcome<T> {
     Undecided(Error),
 }
 
+impl LockRequest {
+    /// Turns the request into a job that one of several machines runs once a period.
+    ///
+    /// Call [`OncePer::run`] on the result. See [`OncePer`] for the rule.
+    ///
+    /// `period` is 12 ms to 26 days, and counts from the call. The waiting time of the request is a tenth of the period by
+    /// default, at most one minute. It is the time for which nodes may be unreachable, not a wait for another machine.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{JobOutcome, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let request = redlock.lock("reminders", Duration::from_secs(30)).once_per(hour);
+    /// match request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await? {
+    ///     JobOutcome::Ran(result) => assert_eq!("sent", result.unwrap()),
+    ///     JobOutcome::Elsewhere(holder) => println!("another machine runs it: {holder:?}"),
+    ///     JobOutcome::Undecided(error) => eprintln!("possibly, no machine runs it: {error}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn once_per(self, period: Duration) -> OncePer {
+        OncePer::new(self, period)
+    }
+}
+
 impl<T> JobOutcome<T> {
     /// Returns the output of the job, if it ran here.
     ///

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::builder::Builder;
 use crate::client::guard::Guard;
 use crate::client::handle::Handle;
 use crate::client::health::{self, Health};
@@ -18,7 +17,6 @@ use crate::client::run_error::RunError;
 use crate::client::rw_lock::{ReadGuard, ReadRequest, RwLock};
 use crate::client::slots::{SlotGuard, SlotRequest, Slots};
 use crate::client::vouch;
-use crate::runtime::Runtime;
 use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
@@ -39,28 +37,6 @@ use crate::types::resource::{IntoResource, IntoResources};
 pub struct Redlock(Arc<Handle>);
 
 impl Redlock {
-    /// Creates a builder for custom nodes.
-    ///
-    /// An adapter crate has its own `builder`, which takes addresses.
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// let redlock = Redlock::builder(TokioRuntime::new())
-    ///     .node(MemoryNode::new("10.0.0.1:6379"))
-    ///     .node(MemoryNode::new("10.0.0.2:6379"))
-    ///     .node(MemoryNode::new("10.0.0.3:6379"))
-    ///     .node_timeout(Duration::from_millis(100))
-    ///     .build()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn builder(runtime: impl Runtime) -> Builder {
-        Builder::new(Arc::new(runtime))
-    }
-
     /// Locks a resource, or several: all or none.
     ///
     /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default.
@@ -556,7 +532,6 @@ const _: () = {
     const fn shared<T: Send + Sync + 'static>() {}
     const fn sent<T: Send + 'static>() {}
     shared::<Redlock>();
-    shared::<Builder>();
     shared::<Guard>();
     shared::<Lease>();
     shared::<Error>();

@@ -5,25 +5,28 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use event_listener::EventListener;
 
-use crate::client::lease::Lease;
+use crate::client::handle::Handle;
+use crate::lease::record::Record;
 use crate::runtime::Alarm;
 use crate::types::lease_state::LeaseState;
 
 /// A future that waits for a state that `accept` accepts.
 pub(crate) struct UntilState<F> {
-    lease: Lease,
+    handle: Arc<Handle>,
+    record: Arc<Record>,
     accept: F,
     changed: Option<EventListener>,
     alarm: Alarm,
 }
 
 impl<F> UntilState<F> {
-    pub(crate) fn new(lease: Lease, accept: F) -> Self {
-        Self { lease, accept, changed: None, alarm: Alarm::default() }
+    pub(crate) fn new(handle: Arc<Handle>, record: Arc<Record>, accept: F) -> Self {
+        Self { handle, record, accept, changed: None, alarm: Alarm::default() }
     }
 }
 
@@ -37,9 +40,9 @@ where
         let this = &mut *self;
         loop {
             // Listen before the state is read, so that no change in between is missed.
-            let changed = this.changed.get_or_insert_with(|| this.lease.record.listen());
-            let runtime = &*this.lease.handle.runtime;
-            let look = this.lease.record.look(runtime.now());
+            let changed = this.changed.get_or_insert_with(|| this.record.listen());
+            let runtime = &*this.handle.runtime;
+            let look = this.record.look(runtime.now());
             if let Some(accepted) = (this.accept)(look.state) {
                 return Poll::Ready(accepted);
             }

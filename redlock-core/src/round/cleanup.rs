@@ -18,9 +18,10 @@ use crate::decide::pending_release::Next;
 use crate::node::Request;
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
-use crate::round::pending::GRACE;
+use crate::round::pending::Queue;
 use crate::round::{Cleanup, Heard, Io, Round};
 use crate::runtime::{sleep_until, sleep_until_or};
+use crate::sync::{MutexGuard, locked};
 use crate::types::instant::Instant;
 
 /// The maximum number of releases that are sent to one node at once.
@@ -32,10 +33,79 @@ const BATCH: usize = 256;
 const SHORTEST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_millis(500);
 
-/// Starts the cleanup task of a node.
-pub(crate) fn start(nodes: &Arc<Nodes>, node: usize) {
-    let task = Task { nodes: Arc::clone(nodes), node, over: false };
-    nodes.runtime.spawn(Box::pin(task.run()));
+/// The time that cleanup continues after the last handle and lease are gone.
+///
+/// Thus a program that forgets its lock leaves no task behind forever. `close` waits without a limit.
+const GRACE: Duration = Duration::from_secs(60);
+
+impl Nodes {
+    /// Cleans up a claim on a node, however long that takes.
+    pub(crate) fn clean_up(self: &Arc<Self>, cleanup: Cleanup) {
+        let node = cleanup.node;
+        self.push_cleanup(cleanup);
+        self.resume_cleanup_of(node);
+    }
+
+    /// Queues claims for cleanup without a task, because a runtime is about to end.
+    ///
+    /// The cleanup begins when the lock is next used.
+    pub(crate) fn leave(&self, cleanups: impl IntoIterator<Item = Cleanup>) {
+        cleanups.into_iter().for_each(|cleanup| self.push_cleanup(cleanup));
+        self.stop_cleanup();
+    }
+
+    /// Restarts the cleanup that stopped when runtimes ended.
+    ///
+    /// Returns `false` if it stopped again at once, because there is no runtime to run it.
+    pub(crate) fn resume_cleanup(self: &Arc<Self>) -> bool {
+        if self.take_stopped_cleanup() {
+            (0..self.peers.len()).for_each(|index| self.resume_cleanup_of(index));
+        }
+        !self.is_cleanup_stopped()
+    }
+
+    fn push_cleanup(&self, cleanup: Cleanup) {
+        let (node, now) = (cleanup.node, self.now());
+        let mut queue = locked(&self.peers[node].cleanup.queue);
+        let dropped = queue.push(now, cleanup);
+        self.settle_queue(queue);
+        self.overflowed(node, dropped);
+        self.peers[node].cleanup.pushed.notify(usize::MAX);
+    }
+
+    /// Counts and logs the claims that were dropped from the queue of a node.
+    fn overflowed(&self, index: usize, dropped: usize) {
+        let peer = &self.peers[index];
+        self.record_abandoned_cleanup(dropped);
+        let times = if dropped > 0 { peer.cleanup.overflow.pass(self.now()) } else { None };
+        if let Some(times) = times {
+            tracing::warn!(
+                node = peer.node.label(),
+                times,
+                "cleanup queue full; dropping the oldest entries (their keys expire with the TTL)"
+            );
+        }
+    }
+
+    /// Handles a change of a queue. No attempt begins while more than a minority of the nodes is behind.
+    fn settle_queue(&self, mut queue: MutexGuard<'_, Queue>) {
+        let Some(is_behind) = queue.update_behind() else { return };
+        // Under the lock of the queue, so that the changes of one node are counted in order.
+        self.count_node_behind(is_behind);
+        drop(queue);
+        let minority = self.peers.len() - self.quorum();
+        // Read under the lock of the limiter, so that the last caller sees the last count.
+        self.limiter.cleanup_is_behind(|| self.nodes_behind() > minority);
+    }
+
+    fn resume_cleanup_of(self: &Arc<Self>, index: usize) {
+        let mut queue = locked(&self.peers[index].cleanup.queue);
+        if !queue.is_empty() && !mem::replace(&mut queue.running, true) {
+            drop(queue);
+            let task = Task { nodes: Arc::clone(self), node: index, over: false };
+            self.runtime.spawn(Box::pin(task.run()));
+        }
+    }
 }
 
 /// The cleanup task of one node.
@@ -48,29 +118,60 @@ struct Task {
 
 impl Task {
     async fn run(mut self) {
-        let (nodes, node) = (Arc::clone(&self.nodes), self.node);
+        let nodes = Arc::clone(&self.nodes);
         let (mut delay, limit) = (Duration::ZERO, nodes.rules.node_timeout);
         loop {
-            let pushed = nodes.listen_for_cleanup(node);
+            let pushed = nodes.peers[self.node].cleanup.pushed.listen();
             let now = nodes.now();
-            let is_abandoned = nodes.unused_since().is_some_and(|since| now > since + GRACE);
-            match nodes.take_due(node, if delay.is_zero() { BATCH } else { 1 }, is_abandoned) {
-                None => break,
-                Some(Err(due)) => sleep_until_or(&*nodes.runtime, due, pushed).await,
-                Some(Ok(batch)) => {
-                    let batch = Batch::new(batch, limit);
-                    let replied = run(&nodes, batch, now, limit, Span::none()).await;
-                    nodes.released_on(node, now, replied);
-                    if replied {
-                        delay = Duration::ZERO;
-                    } else {
-                        delay = (delay * 2).clamp(SHORTEST_DELAY, LONGEST_DELAY);
-                        sleep_until(&*nodes.runtime, nodes.now() + delay).await;
-                    }
-                }
+            let Some((due, batch)) = self.take(if delay.is_zero() { BATCH } else { 1 }, now) else { return };
+            if due > now {
+                sleep_until_or(&*nodes.runtime, due, pushed).await;
+                continue;
+            }
+            let replied = run(&nodes, Batch::new(batch, limit), now, limit, Span::none()).await;
+            self.released(now, replied);
+            if replied {
+                delay = Duration::ZERO;
+            } else {
+                delay = (delay * 2).clamp(SHORTEST_DELAY, LONGEST_DELAY);
+                sleep_until(&*nodes.runtime, nodes.now() + delay).await;
             }
         }
-        self.over = true;
+    }
+
+    /// Takes at most `limit` entries that are due, and returns when the first entry is due.
+    ///
+    /// If that is in the future, nothing was taken. `None` means that the task has ended.
+    fn take(&mut self, limit: usize, now: Instant) -> Option<(Instant, Vec<Cleanup>)> {
+        let nodes = &self.nodes;
+        let is_abandoned = nodes.unused_since().is_some_and(|since| now > since + GRACE);
+        let mut queue = self.queue();
+        let abandoned = if is_abandoned { queue.clear() } else { 0 };
+        let taken = queue.due().map(|due| (due, queue.take(limit, now)));
+        queue.running = taken.is_some();
+        nodes.settle_queue(queue);
+        if abandoned > 0 {
+            nodes.record_abandoned_cleanup(abandoned);
+            tracing::warn!(
+                node = nodes.label(self.node),
+                keys = abandoned,
+                "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
+                GRACE.as_secs()
+            );
+        }
+        self.over = taken.is_none();
+        taken
+    }
+
+    /// Records whether the node replied to the releases that were sent at `sent`.
+    fn released(&self, sent: Instant, replied: bool) {
+        let mut queue = self.queue();
+        queue.released(sent, replied);
+        self.nodes.settle_queue(queue);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        locked(&self.nodes.peers[self.node].cleanup.queue)
     }
 }
 
@@ -78,7 +179,8 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.over {
-            self.nodes.cleanup_stopped(self.node);
+            self.queue().running = false;
+            self.nodes.stop_cleanup();
         }
         self.nodes.notify_idle();
     }

@@ -64,7 +64,7 @@ pub(crate) fn begin(nodes: &Arc<Nodes>, record: &Arc<Record>, extension: Extensi
 }
 
 impl Extend {
-    fn new(rules: Rules, record: Arc<Record>, extension: Extension, start: Instant) -> Self {
+    pub(super) fn new(rules: Rules, record: Arc<Record>, extension: Extension, start: Instant) -> Self {
         Self { rules, record, extension, votes: rules.votes(start), extended: false }
     }
 

@@ -31,8 +31,6 @@ pub(crate) struct Nodes {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) rules: Rules,
     pub(crate) limiter: Arc<Limiter>,
-    /// Starts the cleanup task of one node. It is a value, so that rounds do not depend on cleanup.
-    pub(super) cleaner: fn(&Arc<Nodes>, usize),
     work: Mutex<Work>,
     /// Notified when outstanding work may have ended.
     idle: Event,
@@ -91,10 +89,9 @@ impl Nodes {
         runtime: Arc<dyn Runtime>,
         rules: Rules,
         limiter: Arc<Limiter>,
-        cleaner: fn(&Arc<Self>, usize),
     ) -> Self {
         let (work, idle, closing) = (Mutex::default(), Event::new(), Event::new());
-        Self { peers, runtime, rules, limiter, cleaner, work, idle, closing }
+        Self { peers, runtime, rules, limiter, work, idle, closing }
     }
 
     pub(crate) fn quorum(&self) -> usize {

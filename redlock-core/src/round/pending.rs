@@ -9,15 +9,12 @@
 //! - After the last handle and lease are gone, cleanup continues for one minute.
 
 use std::collections::BTreeMap;
-use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 
-use event_listener::{Event, EventListener};
+use event_listener::Event;
 
 use crate::round::Cleanup;
-use crate::round::nodes::Nodes;
-use crate::sync::{Mutex, MutexGuard, locked};
+use crate::sync::{Mutex, locked};
 use crate::telemetry::throttle::Throttle;
 use crate::types::instant::Instant;
 
@@ -38,22 +35,18 @@ const BYTES_OF_CLAIM: usize = 200;
 /// A node that does not reply is not behind: no new lock waits for a minority of the nodes.
 const BEHIND: usize = 4096;
 
-/// The time that cleanup continues after the last handle and lease are gone.
-///
-/// Thus a program that forgets its lock leaves no task behind forever. `close` waits without a limit.
-pub(super) const GRACE: Duration = Duration::from_secs(60);
-
 /// The pending cleanup of one node.
 #[derive(Default)]
 pub(crate) struct CleanupQueue {
-    queue: Mutex<Queue>,
+    pub(super) queue: Mutex<Queue>,
     /// Notified at each push: the new entry may be due before the awaited one.
-    pushed: Event,
-    overflow: Throttle,
+    pub(super) pushed: Event,
+    pub(super) overflow: Throttle,
 }
 
+/// The entries of one node.
 #[derive(Default)]
-struct Queue {
+pub(super) struct Queue {
     /// The entries, by the time of the next release, then by age.
     entries: BTreeMap<(Instant, u64), Cleanup>,
     pushed: u64,
@@ -62,7 +55,7 @@ struct Queue {
     silent_since: Option<Instant>,
     is_behind: bool,
     /// True while there is a task; it may have taken entries out of the queue.
-    running: bool,
+    pub(super) running: bool,
 }
 
 impl CleanupQueue {
@@ -78,7 +71,7 @@ impl CleanupQueue {
 
 impl Queue {
     /// Adds an entry; returns how many of those due first were dropped to make room.
-    fn push(&mut self, now: Instant, entry: Cleanup) -> usize {
+    pub(super) fn push(&mut self, now: Instant, entry: Cleanup) -> usize {
         self.pushed += 1;
         self.bytes += entry.bytes();
         self.entries.insert((entry.due, self.pushed), entry);
@@ -92,7 +85,7 @@ impl Queue {
     }
 
     /// Takes at most `limit` entries that are due.
-    fn take(&mut self, limit: usize, now: Instant) -> Vec<Cleanup> {
+    pub(super) fn take(&mut self, limit: usize, now: Instant) -> Vec<Cleanup> {
         let due = self.entries.keys().take(limit).take_while(|(due, _)| *due <= now).count();
         (0..due).filter_map(|_| self.pop_first()).collect()
     }
@@ -103,8 +96,30 @@ impl Queue {
         Some(entry)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns when the first entry is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.entries.keys().next().map(|(due, _)| *due)
+    }
+
+    /// Drops all entries, and returns their number.
+    pub(super) fn clear(&mut self) -> usize {
+        let dropped = self.entries.len();
+        self.entries.clear();
+        self.bytes = 0;
+        dropped
+    }
+
+    /// Records whether the node replied to the releases that were sent at `sent`.
+    pub(super) fn released(&mut self, sent: Instant, replied: bool) {
+        self.silent_since = if replied { None } else { self.silent_since.or(Some(sent)) };
+    }
+
     /// Updates whether the node is behind; returns `Some` if this has changed.
-    fn update_behind(&mut self) -> Option<bool> {
+    pub(super) fn update_behind(&mut self) -> Option<bool> {
         let limit = if self.is_behind { BEHIND / 2 } else { BEHIND };
         let is_behind = self.silent_since.is_none() && self.entries.len() > limit;
         let changed = is_behind != self.is_behind;
@@ -117,125 +132,6 @@ impl Cleanup {
     fn bytes(&self) -> usize {
         let names: usize = self.claim.resources().iter().map(|resource| resource.as_bytes().len()).sum();
         names + self.claim.token().as_bytes().len() + BYTES_OF_CLAIM
-    }
-}
-
-impl Nodes {
-    /// Cleans up a claim on a node, however long that takes.
-    pub(crate) fn clean_up(self: &Arc<Self>, cleanup: Cleanup) {
-        let node = cleanup.node;
-        self.push_cleanup(cleanup);
-        self.resume_cleanup_of(node);
-    }
-
-    /// Queues claims for cleanup without a task, because a runtime is about to end.
-    ///
-    /// The cleanup begins when the lock is next used.
-    pub(crate) fn leave(&self, cleanups: impl IntoIterator<Item = Cleanup>) {
-        cleanups.into_iter().for_each(|cleanup| self.push_cleanup(cleanup));
-        self.stop_cleanup();
-    }
-
-    /// Restarts the cleanup that stopped when runtimes ended.
-    ///
-    /// Returns `false` if it stopped again at once, because there is no runtime to run it.
-    pub(crate) fn resume_cleanup(self: &Arc<Self>) -> bool {
-        if self.take_stopped_cleanup() {
-            (0..self.peers.len()).for_each(|index| self.resume_cleanup_of(index));
-        }
-        !self.is_cleanup_stopped()
-    }
-
-    fn push_cleanup(&self, cleanup: Cleanup) {
-        let (node, now) = (cleanup.node, self.now());
-        let mut queue = locked(&self.peers[node].cleanup.queue);
-        let dropped = queue.push(now, cleanup);
-        self.settle_queue(queue);
-        self.overflowed(node, dropped);
-        self.peers[node].cleanup.pushed.notify(usize::MAX);
-    }
-
-    /// Records whether a node replied to the releases that were sent at `sent`.
-    pub(super) fn released_on(&self, node: usize, sent: Instant, replied: bool) {
-        let mut queue = locked(&self.peers[node].cleanup.queue);
-        queue.silent_since = if replied { None } else { queue.silent_since.or(Some(sent)) };
-        self.settle_queue(queue);
-    }
-
-    /// Takes at most `limit` entries of a node that are due. Otherwise returns when the first one is due.
-    ///
-    /// `None` ends the task of the node. If `is_abandoned`, nothing is left to do.
-    pub(super) fn take_due(
-        &self,
-        node: usize,
-        limit: usize,
-        is_abandoned: bool,
-    ) -> Option<Result<Vec<Cleanup>, Instant>> {
-        let now = self.now();
-        let mut queue = locked(&self.peers[node].cleanup.queue);
-        if is_abandoned && !queue.entries.is_empty() {
-            tracing::warn!(
-                node = self.label(node),
-                keys = queue.entries.len(),
-                "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
-                GRACE.as_secs()
-            );
-            self.record_abandoned_cleanup(queue.entries.len());
-            queue.entries.clear();
-            queue.bytes = 0;
-        }
-        let Some((due, _)) = queue.entries.keys().next().copied() else {
-            queue.running = false;
-            self.settle_queue(queue);
-            return None;
-        };
-        let taken = queue.take(limit, now);
-        self.settle_queue(queue);
-        Some(if taken.is_empty() { Err(due) } else { Ok(taken) })
-    }
-
-    /// Listens for entries that are added to the queue of a node.
-    pub(super) fn listen_for_cleanup(&self, node: usize) -> EventListener {
-        self.peers[node].cleanup.pushed.listen()
-    }
-
-    /// Records that the task of a node was dropped by its runtime.
-    pub(super) fn cleanup_stopped(&self, node: usize) {
-        locked(&self.peers[node].cleanup.queue).running = false;
-        self.stop_cleanup();
-    }
-
-    /// Counts and logs the claims that were dropped from the queue of a node.
-    fn overflowed(&self, index: usize, dropped: usize) {
-        let peer = &self.peers[index];
-        self.record_abandoned_cleanup(dropped);
-        let times = if dropped > 0 { peer.cleanup.overflow.pass(self.now()) } else { None };
-        if let Some(times) = times {
-            tracing::warn!(
-                node = peer.node.label(),
-                times,
-                "cleanup queue full; dropping the oldest entries (their keys expire with the TTL)"
-            );
-        }
-    }
-
-    /// Handles a change of a queue. No attempt begins while more than a minority of the nodes is behind.
-    fn settle_queue(&self, mut queue: MutexGuard<'_, Queue>) {
-        let Some(is_behind) = queue.update_behind() else { return };
-        // Under the lock of the queue, so that the changes of one node are counted in order.
-        self.count_node_behind(is_behind);
-        drop(queue);
-        let minority = self.peers.len() - self.quorum();
-        // Read under the lock of the limiter, so that the last caller sees the last count.
-        self.limiter.cleanup_is_behind(|| self.nodes_behind() > minority);
-    }
-
-    fn resume_cleanup_of(self: &Arc<Self>, index: usize) {
-        let mut queue = locked(&self.peers[index].cleanup.queue);
-        if !queue.entries.is_empty() && !mem::replace(&mut queue.running, true) {
-            drop(queue);
-            (self.cleaner)(self, index);
-        }
     }
 }
 

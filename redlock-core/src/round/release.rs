@@ -33,14 +33,19 @@ pub(crate) struct Release {
 
 /// Ends a lease, and prepares its releases.
 pub(crate) fn begin(nodes: &Arc<Nodes>, record: &Arc<Record>) -> Run<Release> {
-    let (now, rules) = (nodes.now(), nodes.rules);
-    let before = record.end(now);
-    let (record, span) = (Arc::clone(record), telemetry::release(&record.claim));
-    let round = Release { rules, record, before, votes: rules.votes(now), in_order: None };
-    run(nodes, round, now, rules.node_timeout, span)
+    let now = nodes.now();
+    let round = Release::new(nodes.rules, Arc::clone(record), now);
+    run(nodes, round, now, nodes.rules.node_timeout, telemetry::release(&record.claim))
 }
 
 impl Release {
+    /// Ends the lease. What may have been written is read here, before the first release is sent: a write that becomes
+    /// known later may have been carried out after it.
+    pub(super) fn new(rules: Rules, record: Arc<Record>, now: Instant) -> Self {
+        let before = record.end(now);
+        Self { rules, record, before, votes: rules.votes(now), in_order: None }
+    }
+
     fn outcome(&self) -> Option<Result<ReleaseOutcome, Failure>> {
         let (tally, quorum) = (self.votes.tally(), self.rules.quorum());
         if tally.possible_replies() < quorum {
