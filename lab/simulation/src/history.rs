@@ -368,7 +368,6 @@ impl Reply {
             Ok(node::Reply::Denied(_) | node::Reply::Deleted(false)) => Self::Denied,
             Ok(node::Reply::Holder(entry)) => Self::free(entry.is_none()),
             Ok(node::Reply::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
-            Ok(node::Reply::Quarantined(..)) => Self::Uncounted,
             Ok(other) => panic!("the simulation has no such reply: {other:?}"),
             Err(_) => Self::Failed,
         }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission, Availability, Begun, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind, Profile,
-    Quarantine, QuarantineReason, Reply, Request, ServerId, Status, Watch,
+    Admission, Availability, Begun, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind, Operation,
+    Profile, Quarantine, QuarantineReason, Reply, Request, ServerId, Status, Watch,
 };
 use redlock_core::runtime::{Instant, Runtime};
 
@@ -282,14 +282,22 @@ impl Shared {
             Err(error) if message.twice && nothing(&error) => {
                 Err(NodeError::unknown("the request arrived twice, and one copy was rejected"))
             }
-            Ok(reply) if message.request.is_vote() => {
-                Ok(message.begin.admission.judge(reply, self.admission()))
-            }
             outcome => outcome,
         };
         let sender = message.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        let received = history::Reply::of(&outcome);
+        // The history does not depend on the code that judges the reply for the core.
+        let counts =
+            message.request.operation() == Operation::Release || self.counts(message.begin.admission);
+        let received = match history::Reply::of(&outcome) {
+            history::Reply::Failed => history::Reply::Failed,
+            received if counts => received,
+            _ => history::Reply::Uncounted,
+        };
+        let outcome = outcome.map(|reply| {
+            let before = message.begin.admission;
+            if message.request.is_vote() { before.judge(reply, self.admission()) } else { reply }
+        });
         if sender.send(outcome).is_ok() {
             self.network.recorder().record(EventKind::Received { request: message.shown, reply: received });
         }
@@ -329,6 +337,12 @@ impl Shared {
     fn begin_fault(&self, fault: FaultKind) {
         let place = Place::Between(self.client, self.server.number());
         self.network.recorder().record(EventKind::FaultBegins(place, fault));
+    }
+
+    /// Returns whether a reply counts that is read now, if its request was sent in this admission.
+    fn counts(&self, before: Admission) -> bool {
+        let now = self.admission();
+        before == now && !matches!(now, Admission::Quarantined(_))
     }
 
     pub(super) fn admission(&self) -> Admission {
