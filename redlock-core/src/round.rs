@@ -30,7 +30,7 @@ use crate::decide::pending_release::{EndedRelease, Next, PendingRelease};
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
 use crate::decide::votes::Votes;
-use crate::lease::record::State;
+use crate::lease::record::Record;
 use crate::node::{ConnectionId, Operation, Request, ServerId};
 use crate::types::claim::Claim;
 use crate::types::instant::Instant;
@@ -60,7 +60,7 @@ pub(crate) trait Round: Send + Unpin + 'static {
     /// Records that the first requests were polled once, so those with a connection have been sent.
     fn all_sent(&mut self) {}
 
-    /// Listens for the end of what the requests are for, if they end with it. Called before the first request.
+    /// Listens for the end of what the requests are for, if they end with it.
     fn listen(&self) -> Option<EventListener> {
         None
     }
@@ -171,24 +171,20 @@ impl<T: Copy> Io<T> {
     }
 
     /// Leaves a node to cleanup, if the outcome of its release is not sufficient.
-    pub(crate) fn follow_up<U>(
-        &mut self,
-        state: &mut State,
-        claim: &Claim,
-        heard: &Heard<U>,
-        node_timeout: Duration,
-    ) {
-        let Some(mut release) = state.take_release(heard.node) else { return };
+    pub(crate) fn follow_up<U>(&mut self, record: &Record, heard: &Heard<U>, node_timeout: Duration) {
+        let Some(mut release) = record.with(|state| state.take_release(heard.node)) else { return };
         let next = release.next(heard.ended_release(), node_timeout);
-        self.clean_up(heard.node, next, claim, release);
+        self.clean_up(heard.node, next, &record.claim, release);
     }
 
     /// Leaves all nodes whose releases are not confirmed to cleanup.
-    pub(crate) fn leave_all(&mut self, state: &mut State, claim: &Claim, now: Instant) {
-        for node in 0..state.peers.len() {
-            let Some(release) = state.take_release(node) else { continue };
-            self.clean_up(node, release.without_reply(now), claim, release);
-        }
+    pub(crate) fn leave_all(&mut self, record: &Record, now: Instant) {
+        record.with(|state| {
+            for node in 0..state.peers.len() {
+                let Some(release) = state.take_release(node) else { continue };
+                self.clean_up(node, release.without_reply(now), &record.claim, release);
+            }
+        });
     }
 
     fn clean_up(&mut self, node: usize, next: Next, claim: &Claim, release: PendingRelease) {

@@ -50,6 +50,8 @@ use crate::types::fencing_token::FencingToken;
 pub(crate) struct Bound(u64);
 
 impl Bound {
+    pub(crate) const NONE: Self = Self(0);
+
     /// Returns the bound for the retention time of counters. The counters derive from the time in microseconds.
     pub(crate) fn of(retention: Duration) -> Self {
         Self(u64::try_from(retention.as_micros()).unwrap_or(u64::MAX))

@@ -34,11 +34,11 @@ pub(crate) struct WriteState {
     /// denied.
     any_settled: bool,
     /// The number of writes whose calls have not ended. They may have been sent, or be sent at any moment.
-    in_flight: u32,
+    in_flight: u16,
     /// The number of writes whose calls ended without a reply.
     ///
     /// Nothing more is sent, but what was sent may still be carried out.
-    unknown: u32,
+    unknown: u16,
     /// The connection of all these writes, if it was the same.
     connection: Option<ConnectionId>,
 }
@@ -48,7 +48,7 @@ impl WriteState {
     pub(crate) fn begin(&mut self, connection: Option<ConnectionId>) {
         let same = !self.has_unsettled() || self.connection == connection;
         self.connection = if same { connection } else { None };
-        self.in_flight += 1;
+        self.in_flight = self.in_flight.saturating_add(1);
     }
 
     /// Ends a call whose write has been carried out, or never will be.
@@ -61,7 +61,7 @@ impl WriteState {
     /// Ends a call whose write has an unknown outcome.
     pub(crate) fn end_unknown(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.unknown += 1;
+        self.unknown = self.unknown.saturating_add(1);
     }
 
     /// Returns whether the node reported that it has the key.
@@ -99,8 +99,8 @@ impl WriteState {
         Self { written: true, any_settled: true, unknown: 1, ..Self::default() }
     }
 
-    fn unsettled(self) -> u32 {
-        self.in_flight + self.unknown
+    fn unsettled(self) -> u16 {
+        self.in_flight.saturating_add(self.unknown)
     }
 }
 

@@ -7,8 +7,6 @@ use std::iter;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::decide::admission::{Countable, until_quorum};
 use crate::decide::fencing::Bound;
 use crate::decide::holder::{self, Contention, HolderReply, contention};
@@ -25,9 +23,10 @@ use crate::types::token::Token;
 #[derive(Clone, Debug)]
 pub(crate) struct Votes {
     pub(crate) start: Instant,
-    /// Inline for up to five nodes, as most configurations have.
-    votes: SmallVec<[Vote; 5]>,
+    votes: Vec<Vote>,
     bound: Bound,
+    /// The number of nodes whose outcome is known.
+    ended: usize,
     /// True if several nodes have turned out to be one server.
     aliases: bool,
 }
@@ -43,12 +42,24 @@ struct Vote {
 impl Votes {
     pub(crate) fn new(start: Instant, nodes: usize, bound: Bound) -> Self {
         let pending = || Vote { outcome: Outcome::Pending, latency: Duration::ZERO, server: None };
-        Self { start, votes: iter::repeat_with(pending).take(nodes).collect(), bound, aliases: false }
+        Self {
+            start,
+            votes: iter::repeat_with(pending).take(nodes).collect(),
+            bound,
+            ended: 0,
+            aliases: false,
+        }
+    }
+
+    /// Creates the votes of no nodes.
+    pub(crate) fn none(start: Instant) -> Self {
+        Self { start, votes: Vec::new(), bound: Bound::NONE, ended: 0, aliases: false }
     }
 
     /// Records the outcome of a node at the time `at`. `server` is the server that replied, if it is known.
     pub(crate) fn put(&mut self, index: usize, outcome: Outcome, server: Option<ServerId>, at: Instant) {
         let server = server.filter(|_| !is_failure(&outcome));
+        self.ended += usize::from(self.is_pending(index));
         self.aliases |= server.is_some() && self.votes.iter().any(|other| other.server == server);
         let latency = at.saturating_duration_since(self.start);
         self.votes[index] = Vote { outcome, latency, server };
@@ -77,7 +88,12 @@ impl Votes {
     }
 
     pub(crate) fn decide(&self, kind: RoundKind) -> Decision {
-        self.tally().decide(kind, self.quorum())
+        let quorum = self.quorum();
+        // So few nodes neither form a quorum nor exclude one.
+        if self.ended < quorum.min(self.votes.len() + 1 - quorum) {
+            return Decision::Pending;
+        }
+        self.tally().decide(kind, quorum)
     }
 
     /// Counts the votes so far.

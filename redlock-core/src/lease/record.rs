@@ -38,7 +38,7 @@ pub(crate) struct Record {
     changed: Event,
 }
 
-/// The facts about a lock. Its attempt owns them, until a [`Record`] shares them.
+/// The facts about a lock.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) status: LeaseStatus,
@@ -75,8 +75,7 @@ pub(crate) struct Look {
 }
 
 impl State {
-    /// Creates a lease that no node has granted yet.
-    pub(crate) fn new(nodes: usize) -> Self {
+    fn new(nodes: usize) -> Self {
         Self {
             status: LeaseStatus::none(),
             released: false,
@@ -123,19 +122,22 @@ impl State {
 }
 
 impl Record {
-    /// Shares a lease that a quorum has granted.
-    pub(crate) fn new(claim: Claim, mode: Mode, since: Instant, state: State) -> Self {
-        let (state, attached) = (Mutex::new(state), Mutex::default());
+    /// Creates a lease that no node has granted yet. Its clock starts at `since`, before anything is sent.
+    pub(crate) fn new(claim: Claim, mode: Mode, since: Instant, nodes: usize) -> Self {
+        let (state, attached) = (Mutex::new(State::new(nodes)), Mutex::default());
         Self { claim, mode, since, state, attached, changed: Event::new() }
     }
 
     /// Creates a lease that another process wrote. It is unknown whether any node holds it.
     pub(crate) fn foreign(nodes: usize, detached: &DetachedLease, since: Instant) -> Self {
-        let mut state = State::new(nodes);
-        state.peers.iter_mut().for_each(|peer| peer.writes = WriteState::foreign());
-        state.token = detached.fencing_token;
-        let mode = if state.token.is_some() { Mode::Fenced } else { Mode::Exclusive };
-        Self::new(detached.claim.clone(), mode, since, state)
+        let token = detached.fencing_token;
+        let mode = if token.is_some() { Mode::Fenced } else { Mode::Exclusive };
+        let record = Self::new(detached.claim.clone(), mode, since, nodes);
+        record.with(|state| {
+            state.peers.iter_mut().for_each(|peer| peer.writes = WriteState::foreign());
+            state.token = token;
+        });
+        record
     }
 
     /// Reads or changes the facts. Listeners are not notified.
@@ -209,6 +211,13 @@ impl Record {
     /// Returns the data that another process needs to resume the lease.
     pub(crate) fn detached(&self) -> DetachedLease {
         DetachedLease { claim: self.claim.clone(), ttl: self.ttl(), fencing_token: self.fencing_token() }
+    }
+
+    /// Records the counter in a reply, if there is one.
+    pub(crate) fn note_counter(&self, node: usize, outcome: &Outcome) {
+        if let Outcome::GrantedFenced(_) | Outcome::Superseded(_) = outcome {
+            self.with(|state| state.note_counter(node, outcome));
+        }
     }
 
     /// Records another grant of a quorum.
@@ -332,9 +341,12 @@ impl Record {
 
     /// Notifies listeners that the state has changed.
     ///
-    /// No fence is needed, because changes are made and read under the mutex.
+    /// No fence is needed, because changes are made and read under the mutex. An event that nobody has listened to
+    /// would allocate.
     fn notify(&self) {
-        self.changed.notify(usize::MAX.relaxed());
+        if self.changed.total_listeners() > 0 {
+            self.changed.notify(usize::MAX.relaxed());
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

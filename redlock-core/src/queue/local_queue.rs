@@ -13,7 +13,7 @@
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) const FAIRNESS_YIELD: Duration = Duration::from_millis(3);
 /// The queues of one [`Redlock`](crate::Redlock). An unused resource has none.
 pub(crate) struct LocalQueues {
     runtime: Arc<dyn Runtime>,
-    queues: Mutex<HashMap<Resource, Queue<Waker>>>,
+    queues: Mutex<BTreeMap<Resource, Queue<Waker>>>,
     last_number: AtomicU64,
 }
 

@@ -8,8 +8,6 @@
 //! A plain attempt is decided by the votes on its claim. A fenced attempt has its token once a quorum has granted. If a
 //! quorum already has that number, the attempt is decided too. Otherwise the token is sent to all nodes, and their votes
 //! on it decide. That restarts the TTL, but not the validity, which runs from before the first send.
-//!
-//! Until it is won, an attempt is shared with nobody, so its state needs no mutex.
 
 use std::mem;
 use std::sync::Arc;
@@ -21,7 +19,7 @@ use crate::decide::holder::Contention;
 use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
 use crate::decide::votes::Votes;
 use crate::lease::mode::Mode;
-use crate::lease::record::{Record, State};
+use crate::lease::record::Record;
 use crate::node::{ConnectionId, Request};
 use crate::round::failure::{Aim, Cause, Failure};
 use crate::round::{Heard, Io, Round, Rules};
@@ -34,8 +32,8 @@ use crate::types::ttl::Ttl;
 /// One attempt.
 pub(crate) struct Acquire {
     rules: Rules,
-    claim: Claim,
-    mode: Mode,
+    /// The lease, which nobody else knows until it is won.
+    record: Arc<Record>,
     ttl: Ttl,
     /// The votes on the claim; moved to the record of a lease that was won.
     votes: Votes,
@@ -43,15 +41,15 @@ pub(crate) struct Acquire {
     confirmations: Option<Box<Votes>>,
     /// The nodes that granted during the confirmation, with a counter below the token.
     late: SmallVec<[usize; 4]>,
-    lease: Lease,
+    state: State,
 }
 
-/// The lease of the attempt.
-enum Lease {
-    Open(State),
-    Won(Arc<Record>),
+/// The state of the attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Won,
     Lost {
-        state: State,
         /// The quorum granted too late.
         too_slow: bool,
         /// No caller waits for the reason.
@@ -70,8 +68,9 @@ pub(crate) enum Lane {
 impl Acquire {
     /// Creates an attempt whose clock started at `start`, before anything is sent.
     pub(crate) fn new(rules: Rules, claim: Claim, mode: Mode, ttl: Ttl, start: Instant) -> Self {
-        let (votes, lease) = (rules.votes(start), Lease::Open(State::new(rules.nodes)));
-        Self { rules, claim, mode, ttl, votes, confirmations: None, late: SmallVec::new(), lease }
+        let record = Arc::new(Record::new(claim, mode, start, rules.nodes));
+        let (votes, late) = (rules.votes(start), SmallVec::new());
+        Self { rules, record, ttl, votes, confirmations: None, late, state: State::Open }
     }
 
     /// Returns the votes that decide.
@@ -81,19 +80,20 @@ impl Acquire {
 
     /// Sets the token of a fenced claim once a quorum has granted, and confirms it if too few nodes have it.
     fn number(&mut self, now: Instant, io: &mut Io<Lane>) {
-        let Lease::Open(state) = &mut self.lease else { return };
-        if !self.mode.is_fenced()
-            || state.token.is_some()
+        if !self.record.mode.is_fenced()
+            || self.record.fencing_token().is_some()
             || self.votes.decide(RoundKind::Acquire) != Decision::Won
         {
             return;
         }
         let numbering = number(self.votes.counters(), self.rules.quorum(), self.rules.bound);
         let Some(Numbering { token, settled }) = numbering else { return };
-        state.token = Some(token);
-        for node in 0..self.rules.nodes {
-            state.note_counter(node, self.votes.outcome(node));
-        }
+        self.record.with(|lease| {
+            lease.token = Some(token);
+            for node in 0..self.rules.nodes {
+                lease.note_counter(node, self.votes.outcome(node));
+            }
+        });
         if !settled {
             self.confirmations = Some(Box::new(self.rules.votes(now)));
             io.send_to_all(self.rules.nodes, Lane::Confirm);
@@ -102,14 +102,15 @@ impl Acquire {
 
     /// Makes the lease held from `now` until the deadline. It keeps the votes.
     fn win(&mut self, deadline: Instant, now: Instant, io: &mut Io<Lane>) -> Arc<Record> {
-        let since = self.votes.start;
-        let Lease::Open(state) = &mut self.lease else { unreachable!("an attempt is won once") };
-        let mut state = mem::replace(state, State::new(0));
-        state.status.grant(deadline, self.ttl, now);
-        state.votes = Some(mem::replace(&mut self.votes, Votes::new(since, 0, self.rules.bound)));
-        telemetry::acquired(&self.claim, state.token);
-        let record = Arc::new(Record::new(self.claim.clone(), self.mode.clone(), since, state));
-        self.lease = Lease::Won(Arc::clone(&record));
+        let none = Votes::none(self.votes.start);
+        let votes = mem::replace(&mut self.votes, none);
+        let token = self.record.with(|lease| {
+            lease.status.grant(deadline, self.ttl, now);
+            lease.votes = Some(votes);
+            lease.token
+        });
+        telemetry::acquired(&self.record.claim, token);
+        self.state = State::Won;
         for node in mem::take(&mut self.late) {
             match self.confirmations.as_ref().map(|votes| votes.outcome(node)) {
                 Some(Outcome::Granted | Outcome::Superseded(_)) => {}
@@ -117,35 +118,35 @@ impl Acquire {
                 _ => io.send(node, Lane::Confirm),
             }
         }
-        record
+        Arc::clone(&self.record)
     }
 
     /// Ends an attempt that is not won, and releases the claim where its request has ended.
     fn lose(&mut self, now: Instant, too_slow: bool, is_abandoned: bool, io: &mut Io<Lane>) {
-        let Lease::Open(state) = &mut self.lease else { return };
-        let mut state = mem::replace(state, State::new(0));
-        state.end(now);
-        self.lease = Lease::Lost { state, too_slow, is_abandoned };
-        for node in (0..self.rules.nodes).filter(|node| !self.votes.is_pending(*node)) {
-            io.send(node, Lane::Release);
+        if self.state == State::Open {
+            self.record.with(|lease| lease.end(now));
+            self.state = State::Lost { too_slow, is_abandoned };
+            for node in (0..self.rules.nodes).filter(|node| !self.votes.is_pending(*node)) {
+                io.send(node, Lane::Release);
+            }
         }
     }
 
     fn heard_claim(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
         let Heard { node, outcome, server, at, .. } = heard;
-        match &mut self.lease {
-            Lease::Open(state) => {
-                if state.end_write(node, &outcome) {
+        match self.state {
+            State::Open => {
+                if self.record.with(|lease| lease.end_write(node, &outcome)) {
                     self.late.push(node);
                 }
                 self.votes.put(node, outcome, server, at);
                 self.number(at, io);
             }
-            Lease::Won(record) => {
+            State::Won => {
                 // A node that grants late with a counter below the token receives the token.
-                let is_below = record.change(|state| {
-                    let is_below = state.end_write(node, &outcome);
-                    if let Some(votes) = &mut state.votes {
+                let is_below = self.record.change(|lease| {
+                    let is_below = lease.end_write(node, &outcome);
+                    if let Some(votes) = &mut lease.votes {
                         votes.put(node, outcome, server, at);
                     }
                     is_below
@@ -154,9 +155,11 @@ impl Acquire {
                     io.send(node, Lane::Confirm);
                 }
             }
-            Lease::Lost { state, .. } => {
-                state.end_write(node, &outcome);
-                state.peers[node].begin_release();
+            State::Lost { .. } => {
+                self.record.with(|lease| {
+                    lease.end_write(node, &outcome);
+                    lease.peers[node].begin_release();
+                });
                 self.votes.put(node, outcome, server, at);
                 io.send(node, Lane::Release);
             }
@@ -165,18 +168,13 @@ impl Acquire {
 
     fn heard_confirmation(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
         let Heard { node, outcome, server, at, .. } = heard;
-        match &mut self.lease {
-            Lease::Open(state) | Lease::Lost { state, .. } => {
-                state.note_counter(node, &outcome);
-            }
-            Lease::Won(record) => {
-                record.with(|state| state.note_counter(node, &outcome));
-                // The confirmation may have preceded the claim.
-                let was_late = self.late.contains(&node);
-                self.late.retain(|late| *late != node);
-                if was_late && matches!(outcome, Outcome::Denied(_)) {
-                    io.send(node, Lane::Confirm);
-                }
+        self.record.note_counter(node, &outcome);
+        if self.state == State::Won {
+            // The confirmation may have preceded the claim.
+            let was_late = self.late.contains(&node);
+            self.late.retain(|late| *late != node);
+            if was_late && matches!(outcome, Outcome::Denied(_)) {
+                io.send(node, Lane::Confirm);
             }
         }
         if let Some(votes) = &mut self.confirmations {
@@ -216,42 +214,36 @@ impl Round for Acquire {
     }
 
     fn request(&self, _node: usize, lane: Lane) -> Option<Request> {
-        let claim = || self.claim.clone();
-        match (lane, &self.lease) {
-            (Lane::Release, _) => Some(Request::Release(claim())),
-            (Lane::Claim, Lease::Won(record)) if record.is_released() => None,
-            (Lane::Claim, Lease::Lost { is_abandoned: true, .. }) => None,
-            (Lane::Claim, _) => Some(self.mode.acquire(claim(), self.ttl)),
-            (Lane::Confirm, Lease::Open(state)) => Some(Request::Confirm(claim(), self.ttl, state.token?)),
-            (Lane::Confirm, Lease::Won(record)) => {
-                let token = record.with(|state| state.token.filter(|_| state.status.ended().is_none()));
-                Some(Request::Confirm(claim(), self.ttl, token?))
+        let Record { claim, mode, .. } = &*self.record;
+        let is_released = || self.state == State::Won && self.record.is_released();
+        match (lane, self.state) {
+            (Lane::Release, _) => Some(Request::Release(claim.clone())),
+            (Lane::Claim, State::Lost { is_abandoned: true, .. }) => None,
+            (Lane::Claim, _) if is_released() => None,
+            (Lane::Claim, _) => Some(mode.acquire(claim.clone(), self.ttl)),
+            (Lane::Confirm, _) => {
+                let token = self.record.with(|lease| lease.token.filter(|_| lease.status.ended().is_none()));
+                Some(Request::Confirm(claim.clone(), self.ttl, token?))
             }
-            (Lane::Confirm, Lease::Lost { .. }) => None,
         }
     }
 
     fn sent(&mut self, node: usize, lane: Lane, connection: Option<ConnectionId>) {
-        match &mut self.lease {
-            _ if lane != Lane::Claim => {}
-            Lease::Open(state) | Lease::Lost { state, .. } => state.begin_write(node, connection),
-            Lease::Won(record) => record.with(|state| state.begin_write(node, connection)),
+        if lane == Lane::Claim {
+            self.record.with(|lease| lease.begin_write(node, connection));
         }
     }
 
     fn heard(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
-        match (heard.tag, &mut self.lease) {
-            (Lane::Claim, _) => self.heard_claim(heard, io),
-            (Lane::Confirm, _) => self.heard_confirmation(heard, io),
-            (Lane::Release, Lease::Lost { state, .. }) => {
-                io.follow_up(state, &self.claim, &heard, self.rules.node_timeout);
-            }
-            (Lane::Release, Lease::Open(_) | Lease::Won(_)) => {}
+        match heard.tag {
+            Lane::Claim => self.heard_claim(heard, io),
+            Lane::Confirm => self.heard_confirmation(heard, io),
+            Lane::Release => io.follow_up(&self.record, &heard, self.rules.node_timeout),
         }
     }
 
     fn result(&mut self, now: Instant, io: &mut Io<Lane>) -> Option<Self::Output> {
-        if let Lease::Open(_) = self.lease {
+        if self.state == State::Open {
             let deadline = self.rules.drift.deadline(self.votes.start, self.ttl);
             match self.deciding().decide(RoundKind::Acquire) {
                 Decision::Pending => return None,
@@ -259,24 +251,24 @@ impl Round for Acquire {
                 decision => self.lose(now, decision == Decision::Won, false, io),
             }
         }
-        let Lease::Lost { too_slow, is_abandoned: false, .. } = self.lease else { return None };
+        let State::Lost { too_slow, is_abandoned: false } = self.state else { return None };
         let failure = self.reason(too_slow)?;
-        telemetry::attempt_failed(&self.claim, failure.kind(), failure.holder());
+        telemetry::attempt_failed(&self.record.claim, failure.kind(), failure.holder());
         Some(Err(failure))
     }
 
     fn abandon(&mut self, now: Instant, io: &mut Io<Lane>) {
-        telemetry::attempt_canceled(&self.claim);
+        telemetry::attempt_canceled(&self.record.claim);
         self.lose(now, false, true, io);
-        if let Lease::Lost { is_abandoned, .. } = &mut self.lease {
+        if let State::Lost { is_abandoned, .. } = &mut self.state {
             *is_abandoned = true;
         }
     }
 
     fn interrupt(&mut self, now: Instant, io: &mut Io<Lane>) {
         self.lose(now, false, true, io);
-        if let Lease::Lost { state, .. } = &mut self.lease {
-            io.leave_all(state, &self.claim, now);
+        if self.state != State::Won {
+            io.leave_all(&self.record, now);
         }
     }
 
@@ -285,9 +277,6 @@ impl Round for Acquire {
     /// Cleanup assumes that the second of two releases a node timeout apart follows every earlier write. A request that
     /// was not polled for long would be sent after it.
     fn may_poll_late(&self) -> bool {
-        match &self.lease {
-            Lease::Won(record) => !record.is_released(),
-            Lease::Open(_) | Lease::Lost { .. } => true,
-        }
+        self.state != State::Won || !self.record.is_released()
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn run<R: Round>(
         io: Io::default(),
         limit,
         pace: Pace::new(start, limit),
+        paused: Duration::ZERO,
         last_reading: start,
         timer: None,
         phase: Phase::New,
@@ -67,6 +68,8 @@ struct Engine<R: Round> {
     /// The time limit of one request.
     limit: Duration,
     pace: Pace,
+    /// The time by which all limits have moved, because this process has paused.
+    paused: Duration,
     /// The time of the last clock reading.
     last_reading: Instant,
     /// Created when the first request has to wait, so immediate replies need none.
@@ -98,8 +101,6 @@ struct Flight<T> {
     server: Option<ServerId>,
     /// The request was sent at this time or later.
     sent: Instant,
-    /// The end of its time. It is later if this process has paused.
-    until: Instant,
     state: State,
 }
 
@@ -257,6 +258,12 @@ impl<R: Round> Engine<R> {
                 self.hear(&mut result);
             } else if result.is_some() || self.flights.is_empty() {
                 return Poll::Ready(result);
+            } else if self.changed.is_none() && self.listen() {
+                // Requests that reply at once need no listener. It is polled in the next turn of the loop. The event may
+                // have preceded it, so it is checked now.
+                if self.drop_unwanted() {
+                    self.hear(&mut result);
+                }
             } else {
                 // One more poll after the limit: a reply that has arrived counts.
                 ready!(self.poll_timer(cx));
@@ -268,7 +275,6 @@ impl<R: Round> Engine<R> {
     fn start(&mut self) {
         if self.phase == Phase::New {
             self.phase = Phase::Started;
-            self.changed = self.round.listen();
             self.round.start(&mut self.io);
         }
     }
@@ -297,29 +303,40 @@ impl<R: Round> Engine<R> {
     fn send(&mut self) {
         self.clean_up();
         for (node, tag) in mem::take(&mut self.io.sends) {
-            let (sent, until) = (self.last_reading, self.last_reading + self.limit);
-            let mut flight =
-                Flight { node, tag, connection: None, server: None, sent, until, state: State::Done };
+            let sent = self.last_reading;
+            let mut flight = Flight { node, tag, connection: None, server: None, sent, state: State::Done };
             flight.begin(&self.nodes, &mut self.round);
             self.flights.push(flight);
         }
     }
 
-    /// Drops the requests that are not wanted any more. Returns whether that may have changed anything.
+    /// Begins to listen for the event that may end requests early. Returns whether there is one.
+    fn listen(&mut self) -> bool {
+        self.changed = self.round.listen();
+        self.changed.is_some()
+    }
+
+    /// Drops the requests that are not wanted any more. Returns whether there were any.
+    fn drop_unwanted(&mut self) -> bool {
+        let Self { round, flights, .. } = self;
+        let before = flights.len();
+        flights.retain(|flight| round.is_wanted(flight.tag));
+        flights.len() < before
+    }
+
+    /// Handles the event that may end requests early. Returns whether it has.
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_changed = false;
         while let Some(Poll::Ready(())) = self.changed.as_mut().map(|changed| Pin::new(changed).poll(cx)) {
-            self.changed = self.round.listen();
-            let Self { round, flights, .. } = self;
-            flights.retain(|flight| round.is_wanted(flight.tag));
-            has_changed = true;
+            self.listen();
+            has_changed |= self.drop_unwanted();
         }
         has_changed
     }
 
     /// Polls all requests before the first outcome is handled. Returns whether any has ended.
     fn poll_flights(&mut self, cx: &mut Context<'_>, over: bool) -> bool {
-        let Self { nodes, round, flights, limit, last_reading, .. } = self;
+        let Self { nodes, round, flights, limit, paused, last_reading, .. } = self;
         let may_poll_late = round.may_poll_late();
         let now = if may_poll_late { *last_reading } else { nodes.now() };
         let mut any_ended = false;
@@ -341,7 +358,7 @@ impl<R: Round> Engine<R> {
                     break;
                 }
             }
-            any_ended |= flight.poll(cx, over && *last_reading >= flight.until).is_ready();
+            any_ended |= flight.poll(cx, over && *last_reading >= flight.sent + *limit + *paused).is_ready();
         }
         any_ended
     }
@@ -386,10 +403,10 @@ impl<R: Round> Engine<R> {
                 // A completed timer must not be polled again.
                 self.timer = None;
                 self.last_reading = self.nodes.now();
-                let pause = self.pace.tick(self.last_reading);
-                self.flights.iter_mut().for_each(|flight| flight.until = flight.until + pause);
+                self.paused += self.pace.tick(self.last_reading);
             }
-            let until = self.flights.iter().map(|flight| flight.until).min().unwrap_or(self.last_reading);
+            let first = self.flights.iter().map(|flight| flight.sent).min().unwrap_or(self.last_reading);
+            let until = first + self.limit + self.paused;
             if until <= self.last_reading {
                 return Poll::Ready(());
             }

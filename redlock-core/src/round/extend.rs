@@ -163,7 +163,7 @@ impl Round for Extend {
             self.record.change(|state| state.end_write(node, &outcome));
             return;
         }
-        self.record.with(|state| state.note_counter(node, &outcome));
+        self.record.note_counter(node, &outcome);
         self.votes.put(node, outcome, server, at);
         if self.extended {
             self.refill(node, io);

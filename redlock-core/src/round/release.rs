@@ -91,8 +91,7 @@ impl Round for Release {
     }
 
     fn heard(&mut self, heard: Heard<()>, io: &mut Io<()>) {
-        let record = &self.record;
-        record.with(|state| io.follow_up(state, &record.claim, &heard, self.rules.node_timeout));
+        io.follow_up(&self.record, &heard, self.rules.node_timeout);
         self.votes.put(heard.node, heard.outcome, heard.server, heard.at);
     }
 
@@ -104,6 +103,6 @@ impl Round for Release {
     }
 
     fn interrupt(&mut self, now: Instant, io: &mut Io<()>) {
-        self.record.with(|state| io.leave_all(state, &self.record.claim, now));
+        io.leave_all(&self.record, now);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::future::block_on;
 use loom::thread;
 
-use super::{Record, State};
+use super::Record;
 use crate::client::lease::Lease;
 use crate::lease::mode::Mode;
 use crate::loom_fixtures::{Granting, StoppedClock, claim, client, ttl};
@@ -14,7 +14,7 @@ use crate::types::lease_state::Loss;
 
 /// Returns a lease that a quorum has granted.
 fn record() -> Arc<Record> {
-    let record = Record::new(claim(), Mode::Exclusive, Instant::ORIGIN, State::new(1));
+    let record = Record::new(claim(), Mode::Exclusive, Instant::ORIGIN, 1);
     assert!(record.hold_until(Instant::ORIGIN + ttl().as_duration(), ttl(), Instant::ORIGIN));
     Arc::new(record)
 }
