@@ -226,7 +226,7 @@ fn a_request_for_one_attempt_runs_work_if_the_lock_is_free() {
         let guard = world.other_client().lock("a", TTL).await.unwrap();
         let not_called = async |_| unreachable!("the lock is held");
         assert_eq!(None::<()>, world.redlock.try_lock("a", TTL).run(not_called).await.unwrap());
-        drop(guard);
+        guard.release().await.unwrap();
         let lost = world.redlock.run("b", TTL, async |_| {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
             std::future::pending::<()>().await;

@@ -134,7 +134,6 @@ impl Failure {
         match &self.0.cause {
             Cause::Contended | Cause::ContendedBeforeConfirmation => ErrorKind::Contended,
             Cause::Split => ErrorKind::Undecided,
-            Cause::KeysLost => ErrorKind::Lost,
             Cause::Superseded => ErrorKind::Superseded,
             Cause::NoQuorum => ErrorKind::NoQuorum,
             Cause::WrongType => ErrorKind::WrongType,
@@ -142,7 +141,7 @@ impl Failure {
             Cause::TooSlow | Cause::Ended(Loss::Expired | Loss::Unreachable | Loss::Superseded) => {
                 ErrorKind::TooSlow
             }
-            Cause::Ended(_) => ErrorKind::Lost,
+            Cause::KeysLost | Cause::Ended(_) => ErrorKind::Lost,
         }
     }
 

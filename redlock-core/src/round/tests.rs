@@ -27,7 +27,7 @@ use crate::types::ttl::Ttl;
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;
-const TTL: Duration = Duration::from_millis(1000);
+const TTL: Duration = Duration::from_secs(1);
 
 fn rules() -> Rules {
     Rules {

@@ -367,7 +367,7 @@ impl Error {
     /// Returns the time until a quorum counts again, if quarantine prevents the lock.
     ///
     /// `None` if enough nodes count, or if the time is unknown. Nodes that did not reply are ignored. See
-    /// [`LockNode::admission`](crate::node::LockNode::admission).
+    /// [`Admission`](crate::node::Admission).
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]

@@ -74,8 +74,7 @@ enum QueryPermit<'a> {
 
 /// The watch of one resource on one node.
 struct NodeWatch<'a> {
-    node: &'a dyn LockNode,
-    is_supported: bool,
+    peer: &'a Peer,
     resource: &'a Resource,
     /// True if readers count as free.
     for_reader: bool,
@@ -245,8 +244,7 @@ impl<'a> LockWatcher<'a> {
 impl<'a> NodeWatch<'a> {
     fn new(peer: &'a Peer, resource: &'a Resource, for_reader: bool) -> Self {
         Self {
-            node: &*peer.node,
-            is_supported: peer.profile.watch,
+            peer,
             resource,
             for_reader,
             phase: Phase::Idle(Instant::ORIGIN),
@@ -260,7 +258,7 @@ impl<'a> NodeWatch<'a> {
     fn begin(&self) -> Beginning<'a> {
         let resource = self.resource.clone();
         let request = if self.for_reader { Request::WatchShared(resource) } else { Request::Watch(resource) };
-        watch(self.node, request)
+        watch(&*self.peer.node, request)
     }
 
     fn view(&self, now: Instant) -> NodeView {
@@ -307,7 +305,7 @@ impl<'a> NodeWatch<'a> {
         loop {
             self.phase = match &mut self.phase {
                 Phase::Idle(at) if *at > now => return Some(*at),
-                Phase::Idle(_) if !self.is_supported => Phase::Idle(now + LONGEST_INTERVAL),
+                Phase::Idle(_) if !self.peer.profile.watch => Phase::Idle(now + LONGEST_INTERVAL),
                 Phase::Idle(_) if !may_query => return None,
                 Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.begin()),
                 Phase::Arming(time_limit, watch) => {
