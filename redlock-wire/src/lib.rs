@@ -22,6 +22,7 @@ mod commands;
 mod conn_state;
 mod connection;
 mod credentials;
+mod exchange;
 #[cfg(test)]
 mod fake;
 mod fence;
@@ -30,6 +31,7 @@ mod first;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
+mod inner;
 mod journal;
 mod native;
 mod node;
