@@ -17,10 +17,12 @@ use redlock_core::node::{ConnectionId, QuarantineReason, ServerId};
 use redlock_core::runtime::Instant;
 
 use crate::admission::Behind;
+use crate::admission::keeper::Checked;
 use crate::admission::look::{self, GET, Look};
-use crate::admission::rule::Finding;
-use crate::connection::{Connection, Failure, Reply};
+use crate::connection::Connection;
+use crate::gate::rule::Finding;
 use crate::handshake::Server;
+use crate::message::{Failure, Reply};
 use crate::native;
 use crate::push::Hub;
 use crate::request::{Dialect, Step};
@@ -138,6 +140,12 @@ impl<K: Connection> Link<K> {
             self.hub.gate().lose(QuarantineReason::Replica);
         }
         Ok(reply)
+    }
+
+    /// Returns the parts of the connection that its restart admission needs.
+    pub(crate) fn checked(&self) -> Checked<'_, K> {
+        let Self { connection, hub, server, behind, .. } = self;
+        Checked { connection, gate: hub.gate(), behind: *behind, is_tracked: server.pushes.is_ok() }
     }
 
     /// Sends two requests in one pipeline.

@@ -11,16 +11,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redlock_core::Resource;
 use redlock_core::node::{Admission, NodeError, NodeErrorKind, Reply, Request};
 use redlock_core::runtime::Instant;
 
 use crate::admission::keeper::Keeper;
-use crate::admission::rule::Finding;
 use crate::conn_state::Link;
 use crate::connection::Connector;
+use crate::gate::rule::Finding;
 use crate::inner::Inner;
 use crate::probe::{FAILURE_THRESHOLD, LOST, MIN_SILENCE};
 use crate::request::ClaimRequest;
+use crate::script::is_unknown_script;
 use crate::supervisor::due;
 use crate::{commands, reply};
 
@@ -112,7 +114,7 @@ impl<C: Connector> InFlight<C> {
     async fn carry_out_rare(&self, request: &Request) -> Result<Reply, NodeError> {
         let (link, options) = (&*self.link, &self.node.options);
         match (request, &self.node.keeper) {
-            (Request::Inspect(resource), _) => commands::inspect(link, options, resource).await,
+            (Request::Inspect(resource), _) => self.inspect(resource).await,
             (Request::Watch(resource), _) => {
                 commands::watch(&link.connection, &link.hub, options, resource).await
             }
@@ -124,8 +126,18 @@ impl<C: Connector> InFlight<C> {
         }
     }
 
+    /// Reads the holder of a resource and the remaining time.
+    async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
+        let (script, args) = (&commands::INSPECT, commands::inspection(&self.node.options, resource));
+        let mut reply = self.link.vote(args.call::<C::Connection>("EVALSHA", &script.sha)).await;
+        if is_unknown_script(&reply) {
+            reply = self.link.vote(args.call::<C::Connection>("EVAL", script.text)).await;
+        }
+        reply::holding(reply.map_err(|failure| reply::unanswered(&failure))?, resource)
+    }
+
     async fn vouch(&self, keeper: &Keeper) -> Result<Reply, NodeError> {
-        let found = keeper.vouch(&self.link, &*self.node.options.runtime).await;
+        let found = keeper.vouch(&self.link.checked(), &*self.node.options.runtime).await;
         match found.map_err(|failure| reply::unanswered(&failure))? {
             Finding::Stamp(_) => Ok(Reply::Granted),
             Finding::Replica => Err(NodeError::rejected("the server is a replica")),

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use event_listener::Event;
 
-use crate::connection::{Command, Connection, Connector, Failure, Reply};
+use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
+use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
 use crate::socket::SocketHandle;
 

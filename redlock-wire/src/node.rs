@@ -15,11 +15,12 @@ use redlock_core::node::{
 use redlock_core::runtime::Instant;
 use redlock_core::{Error, Resource};
 
-use crate::admission::{STAMP, is_stamp};
+use crate::admission::is_stamp;
 use crate::conn_state::{Link, State};
 use crate::connection::Connector;
 use crate::exchange::exchange;
 use crate::fence;
+use crate::gate::STAMP;
 use crate::inner::Inner;
 use crate::options::{Keys, Options};
 

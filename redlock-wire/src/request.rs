@@ -8,7 +8,8 @@ use std::borrow::Cow;
 
 use redlock_core::node::{self, Claim, NodeError, Request, Ttl};
 
-use crate::connection::{Command, Connection, Failure, Reply};
+use crate::connection::Connection;
+use crate::message::{Command, Failure, Reply};
 use crate::native::{self, Native};
 use crate::options::Options;
 use crate::reply::{self, unanswered};

@@ -13,15 +13,15 @@ use std::time::Duration;
 use redlock_core::runtime::Instant;
 
 use crate::admission::Behind;
-use crate::admission::gate::Ticket;
 use crate::admission::keeper::Keeper;
 use crate::admission::look::{self, Look};
-use crate::admission::rule::Finding;
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
 use crate::conn_state::{Link, State};
 use crate::connection::{Connection, Connector};
 use crate::first::{First, first};
+use crate::gate::Ticket;
+use crate::gate::rule::Finding;
 use crate::handshake::{Server, handshake};
 use crate::inner::Inner;
 use crate::options::Options;
@@ -223,7 +223,7 @@ impl<C: Connector> Supervisor<C> {
     /// Keeps the admission of the connection up to date.
     async fn keep(&self, link: &Link<C::Connection>) -> Infallible {
         match &self.keeper {
-            Some(keeper) => keeper.keep(link, &*self.options.runtime).await,
+            Some(keeper) => keeper.keep(&link.checked(), &*self.options.runtime).await,
             None => pending().await,
         }
     }

@@ -24,8 +24,8 @@ use redlock_core::{IntoResources, TokioRuntime};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant as Now, timeout};
 
-use crate::connection::Reply;
 use crate::fake::{Behavior, Fake, PATIENCE};
+use crate::message::Reply;
 use crate::node::Node;
 use crate::options::Options;
 

@@ -11,8 +11,9 @@ use redlock_core::runtime::Instant;
 
 use super::{ConnState, Link, State};
 use crate::admission::Behind;
-use crate::connection::{Command, Connection, Failure, Reply};
+use crate::connection::Connection;
 use crate::handshake::described;
+use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
 use crate::socket::SocketHandle;
 
