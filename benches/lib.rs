@@ -3,12 +3,15 @@
 //! `scripts/bench` measures ratios and writes `docs/performance`. `cargo bench -p redlock-benches --bench core` times
 //! the core alone and compares it with the previous run.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use redlock_core::node::{
-    ConnectionId, Denial, LockNode, NodeError, Reply, Request, ServerId, Token, async_trait,
+    Begun, ConnectionId, Denial, Exchange, LockNode, NodeError, Reply, Request, ServerId, Status, Token,
 };
 use redlock_core::{Redlock, TokioRuntime};
+
+const CONNECTION: ConnectionId = ConnectionId(0);
 
 /// A node that gives every request the same reply, at once and without reading it.
 #[derive(Clone, Debug)]
@@ -48,27 +51,27 @@ impl InstantNode {
     }
 }
 
-#[async_trait]
 impl LockNode for InstantNode {
     fn label(&self) -> &str {
         &self.label
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
+    fn status(&self) -> Status {
+        Status::default().over(CONNECTION)
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        let reply = match request {
             Request::Release(_) => Ok(Reply::Deleted(self.denial.is_none())),
             Request::Acquire(..) | Request::Extend(..) => {
                 Ok(self.denial.clone().map_or(Reply::Granted, Reply::Denied))
             }
-            other => Err(NodeError::unsupported(&other)),
-        }
-    }
-
-    fn connection(&self) -> Option<ConnectionId> {
-        Some(ConnectionId(0))
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        Some(self.server)
+            other => Err(NodeError::unsupported(other)),
+        };
+        Begun::Sent(Exchange {
+            connection: Some(CONNECTION),
+            server: Some(self.server),
+            reply: Box::pin(ready(reply)),
+        })
     }
 }

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redlock_redis_rs::node::{Claim, Denial, LockNode, NodeError, Reply, Request, Ttl, async_trait};
+use redlock_redis_rs::node::{Backend, Claim, Denial, NodeError, Reply, Request, Ttl, async_trait};
 use redlock_redis_rs::runtime::suspend_aware_now;
 use redlock_redis_rs::{Redlock, Resource, TokioRuntime};
 use rusqlite::functions::FunctionFlags;
@@ -18,9 +18,8 @@ use rusqlite::{Connection, Transaction, named_params};
 /// The chapter with the SQL.
 const CHAPTER: &str = include_str!("../../docs/custom-backends.md");
 
-/// A database that is one node. Clones are clients of the same database.
-#[derive(Clone)]
-struct Database(Arc<Mutex<Connection>>);
+/// A database that is one node.
+struct Database(Mutex<Connection>);
 
 impl Database {
     fn open() -> rusqlite::Result<Self> {
@@ -31,7 +30,7 @@ impl Database {
         database.create_scalar_function("greatest", 2, greatest, |arguments| {
             Ok(arguments.get::<i64>(0)?.max(arguments.get(1)?))
         })?;
-        Ok(Self(Arc::new(Mutex::new(database))))
+        Ok(Self(Mutex::new(database)))
     }
 
     /// Runs steps in one transaction, which is committed if they return true.
@@ -80,17 +79,17 @@ fn is_held(transaction: &Transaction<'_>, name: &Resource, claim: &Claim) -> rus
 }
 
 #[async_trait]
-impl LockNode for Database {
+impl Backend for Database {
     fn label(&self) -> &'static str {
         "database"
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         match request {
-            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).map(reply),
-            Request::Extend(claim, ttl) => self.extend(&claim, ttl).map(reply),
-            Request::Release(claim) => self.release(&claim).map(Reply::Deleted),
-            other => Err(NodeError::unsupported(&other)),
+            Request::Acquire(claim, ttl) => self.acquire(claim, *ttl).map(reply),
+            Request::Extend(claim, ttl) => self.extend(claim, *ttl).map(reply),
+            Request::Release(claim) => self.release(claim).map(Reply::Deleted),
+            other => Err(NodeError::unsupported(other)),
         }
     }
 }
@@ -138,7 +137,7 @@ impl Database {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let database = Database::open()?;
+    let database = Arc::new(Database::open()?);
     let client = || Redlock::builder(TokioRuntime::new()).node(database.clone()).build();
     let (first, second) = (client()?, client()?);
     let guard = first.lock("invoice:42", Duration::from_secs(10)).await?;
@@ -149,18 +148,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    use redlock_testkit::conformance::Backend;
+    use redlock_redis_rs::node::LockNode;
 
     use super::*;
 
-    impl Backend for Database {
+    struct Server(Arc<Database>);
+
+    impl redlock_testkit::conformance::Backend for Server {
         async fn node(&self) -> Arc<dyn LockNode> {
-            Arc::new(self.clone())
+            Arc::new(self.0.clone())
         }
     }
 
     redlock_testkit::conformance!(
-        Database::open().expect("SQLite opens a database in memory"),
+        Server(Arc::new(Database::open().expect("SQLite opens a database in memory"))),
         without: [inspect, watch, keep, fencing, shared, admission, non_lock_values]
     );
 

@@ -12,7 +12,7 @@ use loom::thread::{self, JoinHandle};
 
 use crate::decide::validity::DriftFactor;
 use crate::inner::{Inner, Settings};
-use crate::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
+use crate::node::{Backend, Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use crate::runtime::{BoxFuture, Runtime};
 use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
@@ -85,12 +85,12 @@ impl Granting {
 }
 
 #[async_trait]
-impl LockNode for Granting {
+impl Backend for Granting {
     fn label(&self) -> &'static str {
         "granting"
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         match request {
             Request::Acquire(..) => {
                 self.0.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl LockNode for Granting {
             }
             Request::Extend(..) => Ok(Reply::Granted),
             Request::Release(_) => Ok(Reply::Deleted(true)),
-            other => Err(NodeError::unsupported(&other)),
+            other => Err(NodeError::unsupported(other)),
         }
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<StoppedClock>) -> Arc<In
         drift: DriftFactor::new(0.01).expect("a small fraction"),
         owner: None,
     };
-    let node: Arc<dyn LockNode> = Arc::<Granting>::clone(node);
+    let node: Arc<dyn LockNode> = Arc::new(Arc::clone(node));
     Arc::new(Inner::new(vec![node], runtime, settings))
 }
 

@@ -58,8 +58,8 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 
-use crate::types::error::Error;
 pub use crate::types::BoxFuture;
+use crate::types::error::Error;
 pub use crate::types::instant::{Instant, suspend_aware_now};
 
 /// Time, tasks and random numbers.

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::node::{ServerId, Ttl};
+use redlock_core::node::Ttl;
 use redlock_core::{ErrorKind, Outcome};
 use redlock_testkit::{Fault, Faulty, Operation};
 
@@ -208,26 +208,23 @@ fn a_single_node_is_its_own_quorum_and_four_nodes_tolerate_one_failure() {
 fn two_nodes_on_one_server_have_one_vote() {
     use std::sync::Arc;
 
-    use redlock_core::node::{Capabilities, LockNode, NodeError, Reply, Request, async_trait};
+    use redlock_core::node::{Begun, LockNode, Profile, Request};
     use redlock_core::{LockStatus, Redlock};
 
     /// A second name for a server.
     struct Alias(redlock_testkit::MemoryNode, &'static str);
 
-    #[async_trait]
     impl LockNode for Alias {
         fn label(&self) -> &str {
             self.1
         }
-        fn server(&self) -> Option<ServerId> {
-            Some(ServerId::new("the one server"))
-        }
-        async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-            self.0.call(request).await
+
+        fn profile(&self) -> Profile {
+            self.0.profile()
         }
 
-        fn capabilities(&self) -> Capabilities {
-            self.0.capabilities()
+        fn begin(&self, request: &Request) -> Begun {
+            self.0.begin(request)
         }
     }
 

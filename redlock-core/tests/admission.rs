@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{MS, TTL, World, both, builder, is_pending, kind, with_nodes};
-use redlock_core::node::{
-    Admission, LockNode, NodeError, Quarantine, QuarantineReason, Reply, Request, async_trait,
-};
+use redlock_core::node::{Begun, LockNode, QuarantineReason, Request};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{Builder, ErrorKind, LeaseState, LockStatus, Outcome, Redlock, ReleaseOutcome};
 use redlock_testkit::sim::Process;
@@ -152,14 +150,12 @@ fn a_vote_does_not_count_after_a_loss_in_between() {
             world.nodes[0].wait_for_requests(Operation::Acquire, 1).await;
             world.settle().await;
             world.nodes[0].inner().flush();
-            // By the time of the reply, the node has another admission.
-            world.nodes[0].call(Request::Vouch).await.unwrap();
             world.nodes[0].resume().await;
         };
         let (result, ()) = both(world.redlock.try_lock("a", TTL), lose).await;
         let error = result.unwrap_err();
         let reports = error.node_reports();
-        assert_eq!(Some(QuarantineReason::Changed), reports[0].quarantine().map(|q| q.reason), "{error}");
+        assert_eq!(Some(QuarantineReason::DataLost), reports[0].quarantine().map(|q| q.reason), "{error}");
         world.nodes[1].restart();
         world.nothing_left().await;
     });
@@ -270,34 +266,19 @@ struct Connecting {
     node: FakeNode,
     process: Process,
     at: Instant,
-    /// True if the server is checked for lost data.
-    checked: bool,
 }
 
-#[async_trait]
 impl LockNode for Connecting {
     fn label(&self) -> &str {
         self.node.label()
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        if let Request::Release(_) = request {
-            self.connected().await;
-        }
-        self.node.call(request).await
-    }
-
-    fn admission(&self) -> Admission {
-        if self.checked && self.process.now() < self.at {
-            Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked))
+    fn begin(&self, request: &Request) -> Begun {
+        let remaining = self.at.saturating_duration_since(self.process.now());
+        if remaining.is_zero() {
+            self.node.begin(request)
         } else {
-            self.node.admission()
-        }
-    }
-
-    async fn connected(&self) {
-        if self.process.now() < self.at {
-            self.process.sleep(self.at.saturating_duration_since(self.process.now())).await;
+            Begun::connecting(self.process.sleep(remaining))
         }
     }
 }
@@ -308,7 +289,7 @@ fn a_request_dropped_while_nodes_connect_sends_nothing_to_them() {
         let node = |index: usize| {
             let (node, process) = (world.nodes[index].clone(), world.process.clone());
             let at = process.now() + if index == 0 { Duration::ZERO } else { 10 * MS };
-            Arc::new(Connecting { node, process, at, checked: true }) as Arc<dyn LockNode>
+            Arc::new(Connecting { node, process, at }) as Arc<dyn LockNode>
         };
         let redlock = Builder::new(world.process.runtime()).nodes((0..3).map(node)).build().unwrap();
         let mut request = Box::pin(redlock.lock("a", TTL).into_future());
@@ -329,7 +310,7 @@ fn a_node_that_is_not_connected_in_time_needs_no_cleanup() {
         let node = |index: usize| {
             let (node, process) = (world.nodes[index].clone(), world.process.clone());
             let at = process.now() + if index == 2 { Duration::from_secs(3_600) } else { Duration::ZERO };
-            Arc::new(Connecting { node, process, at, checked: false }) as Arc<dyn LockNode>
+            Arc::new(Connecting { node, process, at }) as Arc<dyn LockNode>
         };
         let redlock = Builder::new(world.process.runtime()).nodes((0..3).map(node)).build().unwrap();
         let start = world.process.now();

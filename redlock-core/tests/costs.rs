@@ -1,18 +1,18 @@
 //! The cost of a lock as allocations and requests, which do not depend on the machine.
 //!
 //! The nodes reply at once, so everything happens in the calling thread, whose allocations are counted. Each request
-//! takes one allocation: the boxed future of an object-safe async trait. The core makes the others.
+//! takes one allocation: the boxed future of its reply. The core makes the others.
 #![cfg(not(feature = "metrics"))] // each vote would cost a label; `scripts/test` runs this without the feature
 #![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // a panic fails the test
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use redlock_core::Redlock;
-use redlock_core::node::{Claim, Denial, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
+use redlock_core::node::{Begun, Denial, LockNode, NodeError, Reply, Request, Token};
 use redlock_core::runtime::{BoxFuture, Runtime, suspend_aware_now};
 use redlock_testkit::{ThreadRuntime, block_on};
 
@@ -36,19 +36,18 @@ impl Instant {
     }
 }
 
-#[async_trait]
 impl LockNode for Instant {
     fn label(&self) -> &str {
         &self.label
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
+    fn begin(&self, request: &Request) -> Begun {
+        Begun::sent(ready(match request {
             Request::Acquire(..) => Ok(self.vote(ACQUIRE)),
             Request::Extend(..) => Ok(self.vote(EXTEND)),
             Request::Release(_) => Ok(Reply::Deleted(self.vote(RELEASE) == Reply::Granted)),
-            other => Err(NodeError::unsupported(&other)),
-        }
+            other => Err(NodeError::unsupported(other)),
+        }))
     }
 }
 

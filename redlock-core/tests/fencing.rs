@@ -8,8 +8,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{MS, NODE_TIMEOUT, TTL, World, kind, with_five, with_nodes};
-use redlock_core::node::{LockNode, NodeError, Reply, Request, Ttl};
+use common::{MS, NODE_TIMEOUT, Plain, TTL, World, kind, with_five, with_nodes};
+use redlock_core::node::{LockNode, Reply, Request, Ttl};
 use redlock_core::{
     DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, Loss, Outcome, ReleaseOutcome,
 };
@@ -541,23 +541,6 @@ fn a_lease_of_another_program_can_have_a_fencing_token() {
     let lease = DetachedLease::new("a", "t", TTL).unwrap();
     assert_eq!(None, lease.fencing_token());
     assert_eq!(Some(token(7)), lease.with_fencing_token(token(7)).fencing_token());
-}
-
-/// A backend without counters.
-struct Plain(redlock_testkit::MemoryNode);
-
-#[redlock_core::node::async_trait]
-impl LockNode for Plain {
-    fn label(&self) -> &'static str {
-        "plain"
-    }
-
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) => self.0.call(request).await,
-            other => Err(NodeError::unsupported(&other)),
-        }
-    }
 }
 
 #[test]

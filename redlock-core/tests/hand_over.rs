@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL};
 use redlock_core::node::{
-    Claim, ConnectionId, Denial, LockNode, NodeError, Reply, Request, Ttl, async_trait,
+    Begun, ConnectionId, Denial, Exchange, LockNode, NodeError, Reply, Request, Status,
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{Builder, Redlock};
@@ -77,43 +77,55 @@ impl Distant {
     }
 }
 
-#[async_trait]
-impl LockNode for Distant {
+/// A handle to a node, for the futures of its replies.
+#[derive(Clone)]
+struct Handle(Arc<Distant>);
+
+impl LockNode for Handle {
     fn label(&self) -> &str {
-        self.store.label()
+        self.0.store.label()
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).await,
-            Request::Extend(..) => Ok(Reply::Denied(Denial::default())),
-            Request::Release(claim) => self.release(&claim).await,
-            other => Err(NodeError::unsupported(&other)),
-        }
+    fn status(&self) -> Status {
+        self.0.connection().map_or_else(Status::default, |connection| Status::default().over(connection))
     }
 
-    fn connection(&self) -> Option<ConnectionId> {
-        (!self.quirks.unordered).then(|| ConnectionId(self.connection.load(Ordering::Relaxed)))
+    fn begin(&self, request: &Request) -> Begun {
+        let (Self(node), request) = (self.clone(), request.clone());
+        let connection = node.connection();
+        let reply = async move {
+            match request {
+                Request::Acquire(..) => node.acquire(request).await,
+                Request::Extend(..) => Ok(Reply::Denied(Denial::default())),
+                Request::Release(_) => node.release(request).await,
+                other => Err(NodeError::unsupported(&other)),
+            }
+        };
+        Begun::Sent(Exchange { connection, server: None, reply: Box::pin(reply) })
     }
 }
 
 impl Distant {
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
+    fn connection(&self) -> Option<ConnectionId> {
+        (!self.quirks.unordered).then(|| ConnectionId(self.connection.load(Ordering::Relaxed)))
+    }
+
+    async fn acquire(&self, request: Request) -> Result<Reply, NodeError> {
         self.acquires.fetch_add(1, Ordering::Relaxed);
         self.arrival().await;
-        let vote = self.store.call(Request::Acquire(claim.clone(), ttl)).await;
+        let vote = self.store.call(request).await;
         self.process.sleep(WAY + self.quirks.reply_lag).await;
         vote
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Reply, NodeError> {
+    async fn release(&self, request: Request) -> Result<Reply, NodeError> {
         self.awake_at_releases.lock().unwrap().push(self.next.is_awake.load(Ordering::Relaxed));
         if self.quirks.reconnects {
             self.connection.fetch_add(1, Ordering::Relaxed);
         }
         self.arrival().await;
         self.process.sleep(self.quirks.release_lag).await;
-        let deleted = self.store.call(Request::Release(claim.clone())).await;
+        let deleted = self.store.call(request).await;
         self.process.sleep(WAY).await;
         deleted
     }
@@ -156,7 +168,7 @@ where
 }
 
 fn client(process: &Process, nodes: &[Arc<Distant>]) -> Redlock {
-    let nodes = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn LockNode>);
+    let nodes = nodes.iter().map(|node| Arc::new(Handle(Arc::clone(node))) as Arc<dyn LockNode>);
     Builder::new(process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
 }
 

@@ -6,10 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{MS, NODE_TIMEOUT, TTL, foreign_claim, kind, with_five, with_nodes};
-use redlock_core::node::{
-    Capabilities, LockNode, NodeError, Reply, Request, ServerId, Token, Ttl, async_trait,
-};
+use common::{MS, NODE_TIMEOUT, Plain, TTL, foreign_claim, kind, with_five, with_nodes};
+use redlock_core::node::{Begun, Exchange, LockNode, Profile, Request, ServerId, Token, Ttl};
 use redlock_core::{DetachedLease, Error, ErrorKind, LockStatus, Outcome, Redlock, Resource};
 use redlock_testkit::{FakeNode, Fault, MemoryNode, Operation};
 
@@ -167,25 +165,11 @@ fn a_dropped_inspection_leaves_nothing_behind() {
     });
 }
 
-/// A backend that cannot be inspected.
-struct Plain;
-
-#[async_trait]
-impl LockNode for Plain {
-    fn label(&self) -> &'static str {
-        "plain"
-    }
-
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        let _ = request;
-        Err(NodeError::unavailable("an unexpected request"))
-    }
-}
-
 #[test]
 fn nodes_without_inspection_receive_no_request() {
     with_nodes(1, async |world| {
-        let plain = Redlock::builder(world.process.clone()).node(Plain).build().unwrap();
+        let plain =
+            Redlock::builder(world.process.clone()).node(Plain(MemoryNode::new("plain"))).build().unwrap();
         let error = plain.inspect("a").await.unwrap_err();
         assert_eq!(ErrorKind::Unsupported, error.kind());
         assert!(
@@ -209,22 +193,22 @@ impl Identified {
     }
 }
 
-#[async_trait]
 impl LockNode for Identified {
     fn label(&self) -> &str {
         self.label
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        self.node.call(request).await
+    fn profile(&self) -> Profile {
+        Profile::default().with_inspect()
     }
 
-    fn server(&self) -> Option<ServerId> {
-        Some(ServerId::new(self.server))
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect()
+    fn begin(&self, request: &Request) -> Begun {
+        match self.node.begin(request) {
+            Begun::Sent(exchange) => {
+                Begun::Sent(Exchange { server: Some(ServerId::new(self.server)), ..exchange })
+            }
+            connecting @ Begun::Connecting(_) => connecting,
+        }
     }
 
     fn check(&self, resource: &Resource) -> Result<(), Error> {

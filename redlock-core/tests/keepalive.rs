@@ -379,20 +379,20 @@ fn keys_missing_at_the_release_are_a_loss() {
 /// A panic in the code of a node ends the renewals and nothing else.
 #[test]
 fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
-    use redlock_core::node::{LockNode, NodeError, Reply, Request, async_trait};
+    use redlock_core::node::{Begun, LockNode, Request};
 
     #[derive(Debug)]
     struct Panics(FakeNode);
 
-    #[async_trait]
     impl LockNode for Panics {
         fn label(&self) -> &str {
             self.0.label()
         }
-        async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+
+        fn begin(&self, request: &Request) -> Begun {
             match request {
-                Request::Extend(..) => panic!("a backend with a bug"),
-                other => self.0.call(other).await,
+                Request::Extend(..) => Begun::sent(async { panic!("a backend with a bug") }),
+                other => self.0.begin(other),
             }
         }
     }

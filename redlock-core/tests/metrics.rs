@@ -199,8 +199,9 @@ fn every_metric_has_a_description_and_is_documented() {
         guard.lost().await;
         drop(guard);
         world.nodes[0].inner().set_longest_ttl(TTL);
+        let guarded = common::builder(&world.process, &world.nodes).build().unwrap();
         world.nodes[0].inner().flush();
-        world.redlock.try_lock("a", TTL).await.unwrap();
+        guarded.try_lock("a", TTL).await.unwrap();
         world.settle().await;
         let mut seen = BTreeSet::new();
         for (key, _, description, _) in recorder.snapshot().into_vec() {

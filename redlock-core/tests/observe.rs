@@ -342,10 +342,11 @@ fn all_events_are_documented_and_contain_no_token() {
         drop(client.lock("job", TTL).once_per(60 * TTL).run(job).await.unwrap());
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         world.nodes[0].inner().set_longest_ttl(TTL);
+        let guarded = common::builder(&world.process, &world.nodes).build().unwrap();
         world.nodes[0].inner().flush();
-        world.redlock.try_lock("d", TTL).await.unwrap();
-        world.redlock.vouch(0).await.unwrap();
-        world.redlock.try_lock("e", TTL).await.unwrap();
+        guarded.try_lock("d", TTL).await.unwrap();
+        guarded.vouch(0).await.unwrap();
+        guarded.try_lock("e", TTL).await.unwrap();
         world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
         let busy = common::builder(&world.process, &world.nodes).max_concurrent_attempts(1).build().unwrap();
         let lock = |name| busy.lock(name, TTL).max_wait(Duration::ZERO).into_future();

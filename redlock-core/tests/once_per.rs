@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::*;
 use redlock_core::IntoResources as _;
-use redlock_core::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
+use redlock_core::node::{Claim, LockNode, Request, Token, Ttl};
 use redlock_core::{Builder, ErrorKind, JobOutcome, LeaseState, Loss, Redlock};
 use redlock_testkit::{Fault, Faulty, MemoryNode, Operation};
 
@@ -188,23 +188,6 @@ fn the_error_of_a_lock_that_is_not_kept_counts_every_node() {
         let error = guard.keep_for(1000 * MS).await.unwrap_err();
         assert!(error.to_string().contains("nodes kept, 3 required: 1 denied, 2 failed"), "{error}");
     });
-}
-
-/// A node without any optional operation.
-struct Plain(MemoryNode);
-
-#[async_trait]
-impl LockNode for Plain {
-    fn label(&self) -> &'static str {
-        "plain"
-    }
-
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) => self.0.call(request).await,
-            other => Err(NodeError::unsupported(&other)),
-        }
-    }
 }
 
 #[test]

@@ -257,8 +257,8 @@ fn try_lock_in_a_loop_lets_other_tasks_run() {
 ///
 /// With `other_client`, another client holds the lock for an instant in the first pause.
 fn pauses(other_client: bool) -> Vec<usize> {
-    with_five(async move |world| {
-        world.nodes.iter().for_each(|node| drop(node.clone().ordered().watching()));
+    with_watching(async move |world| {
+        world.nodes.iter().for_each(|node| drop(node.clone().ordered()));
         let (other, there) = (world.other_client(), world.clone());
         world.spawn(async move {
             // The holds begin at whole milliseconds.

@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::*;
-use redlock_core::node::{Claim, LockNode, NodeError, Reply, Request, Token, Ttl};
+use redlock_core::node::{Claim, LockNode, Request, Token, Ttl};
 use redlock_core::runtime::Runtime;
 use redlock_core::{Builder, ErrorKind, IntoResources, KeepAlive, LeaseState, Loss, ReleaseOutcome, RwLock};
 use redlock_testkit::{Fault, MemoryNode};
@@ -230,24 +230,6 @@ fn a_crashed_writer_keeps_readers_out_for_two_seconds_at_most() {
 #[test]
 fn a_backend_without_readers_is_an_error_before_anything_is_sent() {
     with_five(async |world| {
-        struct Plain(MemoryNode);
-
-        #[redlock_core::node::async_trait]
-        impl LockNode for Plain {
-            fn label(&self) -> &'static str {
-                "plain"
-            }
-
-            async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-                match request {
-                    Request::Acquire(..) | Request::Extend(..) | Request::Release(_) => {
-                        self.0.call(request).await
-                    }
-                    other => Err(NodeError::unsupported(&other)),
-                }
-            }
-        }
-
         let memory = MemoryNode::new("plain");
         let node: Arc<dyn LockNode> = Arc::new(Plain(memory.clone()));
         let redlock = Builder::new(world.process.runtime()).nodes([node]).build().unwrap();

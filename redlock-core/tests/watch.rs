@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::*;
 use redlock_core::node::{
-    Availability, Capabilities, Denial, LockNode, NodeError, Reply, Request, Token, Ttl, Watch,
+    Availability, Backend, Denial, LockNode, NodeError, Profile, Reply, Request, Token, Ttl, Watch,
 };
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock};
@@ -327,12 +327,12 @@ struct FalselyFree {
 }
 
 #[redlock_core::node::async_trait]
-impl LockNode for FalselyFree {
+impl Backend for FalselyFree {
     fn label(&self) -> &str {
         &self.label
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         match request {
             Request::Acquire(..) => {
                 assert!(self.attempts.fetch_add(1, Ordering::Relaxed) < 10_000, "a hot loop");
@@ -341,12 +341,12 @@ impl LockNode for FalselyFree {
             Request::Extend(..) => Ok(Reply::Denied(Denial::default())),
             Request::Release(_) => Ok(Reply::Deleted(false)),
             Request::Watch(_) => Ok(Reply::Watching(Watch::new(Availability::Free, std::future::pending()))),
-            other => Err(NodeError::unsupported(&other)),
+            other => Err(NodeError::unsupported(other)),
         }
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_watch()
+    fn profile(&self) -> Profile {
+        Profile::default().with_watch()
     }
 }
 
@@ -357,7 +357,7 @@ fn nodes_that_report_a_free_lock_and_deny_cause_no_hot_loop() {
     let attempts = Arc::new(AtomicU32::new(0));
     let node =
         |number| FalselyFree { label: format!("falsely-free-{number}"), attempts: Arc::clone(&attempts) };
-    let nodes = (0..3).map(|number| Arc::new(node(number)) as Arc<dyn LockNode>);
+    let nodes = (0..3).map(|number| Arc::new(Arc::new(node(number))) as Arc<dyn LockNode>);
     let redlock = Redlock::builder(process.clone()).nodes(nodes).build().unwrap();
     let result = simulation.block_on(&process, async move {
         redlock.lock("a", TTL).max_wait(Duration::from_secs(1)).await.map(drop)

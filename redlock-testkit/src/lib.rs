@@ -125,7 +125,7 @@
 //!
 //! ## Custom faults
 //!
-//! A node carries out every [`Request`] in [one method](redlock_core::node::LockNode::call), and an [`Operation`] is the
+//! A node begins every [`Request`] in [one method](redlock_core::node::LockNode::begin), and an [`Operation`] is the
 //! kind of a request. A wrapper around a node can therefore record, delay, reorder, drop or repeat requests. [`Faulty`]
 //! is written in this way.
 //!
@@ -206,8 +206,9 @@
 //!
 //! # Backend conformance
 //!
-//! A backend is a [`LockNode`](redlock_core::node::LockNode). It has three required operations, and the documentation of
-//! the trait states their contract. The conformance suite has a test for each sentence of it. Implement
+//! A backend is a [`LockNode`](redlock_core::node::LockNode), or an `Arc` of a
+//! [`node::Backend`](redlock_core::node::Backend). It has three required operations, and the documentation of the module
+//! [`node`](redlock_core::node) states their contract. The conformance suite has a test for each sentence of it. Implement
 //! [`Backend`](conformance::Backend), which creates a client of your server. The macro [`conformance!`] then generates a
 //! `#[test]` for each case, in a file under `tests`:
 //!
@@ -261,9 +262,9 @@
 //!
 //! | Left at its default | Skipped check |
 //! |---|---|
-//! | [`LockNode::connection`](redlock_core::node::LockNode::connection) | requests keep their order; the core then sends a release twice instead of once |
-//! | [`Capabilities::fencing`](redlock_core::node::Capabilities::fencing) | the counters; locks with fencing tokens then ignore the node |
-//! | [`LockNode::server`](redlock_core::node::LockNode::server) | two clients recognize that they use one server |
+//! | [`Exchange::connection`](redlock_core::node::Exchange::connection) | requests keep their order; the core then sends a release twice instead of once |
+//! | [`Profile::fencing`](redlock_core::node::Profile::fencing) | the counters; locks with fencing tokens then ignore the node |
+//! | [`Exchange::server`](redlock_core::node::Exchange::server) | two clients recognize that they use one server |
 //! | the holder in a [`Denial`](redlock_core::node::Denial) | it is the right one |
 //! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error for acquire, and nothing for release |
 //!

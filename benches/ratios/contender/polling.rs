@@ -1,24 +1,20 @@
 //! A node without notifications, so that waiters poll it.
 
-use redlock_core::node::{ConnectionId, LockNode, NodeError, Reply, Request, ServerId, async_trait};
+use redlock_core::node::{Begun, LockNode, Request, Status};
 
 pub(crate) struct Polling<N>(pub(crate) N);
 
-#[async_trait]
+/// The profile is the default, without optional operations.
 impl<N: LockNode> LockNode for Polling<N> {
     fn label(&self) -> &str {
         self.0.label()
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        self.0.call(request).await
+    fn status(&self) -> Status {
+        self.0.status()
     }
 
-    fn connection(&self) -> Option<ConnectionId> {
-        self.0.connection()
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        self.0.server()
+    fn begin(&self, request: &Request) -> Begun {
+        self.0.begin(request)
     }
 }

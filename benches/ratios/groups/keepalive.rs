@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redlock_benches::InstantNode;
-use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, Reply, Request, ServerId, async_trait};
+use redlock_core::node::{Begun, Claim, LockNode, Request, Status};
 use redlock_core::runtime::suspend_aware_now;
 use redlock_core::{Guard, KeepAlive, Redlock, TokioRuntime};
 use redlock_redis_rs::Options;
@@ -186,24 +186,19 @@ struct Timed<N> {
     renewals: Arc<Renewals>,
 }
 
-#[async_trait]
 impl<N: LockNode> LockNode for Timed<N> {
     fn label(&self) -> &str {
         self.node.label()
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        if let Request::Acquire(claim, _) | Request::Extend(claim, _) = &request {
+    fn status(&self) -> Status {
+        self.node.status()
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        if let Request::Acquire(claim, _) | Request::Extend(claim, _) = request {
             self.renewals.note(claim, matches!(request, Request::Extend(..)));
         }
-        self.node.call(request).await
-    }
-
-    fn connection(&self) -> Option<ConnectionId> {
-        self.node.connection()
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        self.node.server()
+        self.node.begin(request)
     }
 }

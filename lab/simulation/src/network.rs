@@ -145,7 +145,9 @@ impl Network {
         self.state().notifications = Some(notifications);
     }
 
-    /// Makes clients check whether servers may have lost locks ([`LockNode::admission`]), with this longest TTL.
+    /// Makes clients check whether servers may have lost locks, with this longest TTL.
+    ///
+    /// See [restart admission](redlock_core::node#restart-admission).
     ///
     /// It applies to nodes that are created from now on. By default they do not check.
     pub fn set_longest_ttl(&self, longest_ttl: Duration) {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redlock_core::IntoResource;
-use redlock_core::node::{Admission, LockNode, Quarantine, QuarantineReason, Request};
+use redlock_core::node::{Begun, LockNode, Quarantine, QuarantineReason, Request};
 use redlock_core::runtime::Runtime;
 use redlock_simulation::experiment::{Experiment, Totals};
 use redlock_simulation::invariant::{Assumption, Invariant};
@@ -59,20 +59,19 @@ fn world(transport: Transport) -> World {
 }
 
 impl World {
-    /// Looks at the server until a look is possible, and returns the result.
-    fn look(&self) -> Admission {
+    /// Looks at the server until a look is possible, and returns whether it counts then.
+    fn is_admitted(&self) -> bool {
         let (node, client) = (self.node.clone(), self.client.clone());
+        let inspection = Request::Inspect("a".into_resource().unwrap());
         self.simulation.block_on(&self.client, async move {
-            while node.admission() == Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked)) {
-                node.connected().await;
+            while node.status().quarantine == Some(Quarantine::new(QuarantineReason::NotChecked)) {
+                if let Begun::Connecting(look) = node.begin(&inspection) {
+                    look.await;
+                }
                 client.sleep(Duration::from_millis(100)).await;
             }
-            node.admission()
+            node.status().quarantine.is_none()
         })
-    }
-
-    fn is_admitted(&self) -> bool {
-        matches!(self.look(), Admission::Admitted(_))
     }
 }
 

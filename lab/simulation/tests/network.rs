@@ -153,7 +153,7 @@ fn a_request_in_a_partition_gets_no_reply_and_later_ones_are_not_sent() {
         network.cut(0, 0, Direction::Requests);
         let first = node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap_err().kind();
         let second = node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap_err().kind();
-        assert_eq!(None, node.connection());
+        assert_eq!(None, node.status().connection);
         network.heal(0, 0);
         me.sleep(SECOND).await;
         node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap();
@@ -167,11 +167,11 @@ fn a_lost_reply_leaves_a_key_and_breaks_the_connection() {
     let world = world(1, 1, Transport::Streams);
     let (node, network) = (world.node(0), world.network.clone());
     world.run(async move {
-        let before = node.connection();
+        let before = node.status().connection;
         network.set_traffic(Direction::Replies, Traffic { lost: 1000, ..Traffic::default() });
         let error = node.call(Request::Acquire(claim("x"), ttl(SECOND))).await.unwrap_err();
         assert_eq!(NodeErrorKind::Unknown, error.kind());
-        assert_ne!(before, node.connection());
+        assert_ne!(before, node.status().connection);
     });
     assert_eq!(1, world.servers[0].len());
 }

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use crate::types::quarantine::Quarantine;
 use crate::types::instant::Instant;
+use crate::types::quarantine::Quarantine;
 use crate::types::ttl::EXPIRY_GRANULE;
 
 /// The knowledge about one node.

@@ -163,7 +163,11 @@ impl LeaseRecord {
         let state = locked(&self.state);
         let peers = self.inner().peers.iter().zip(&state.peers);
         let connection = |(peer, own): (&Peer, &LeasePeer)| {
-            if own.writes.is_written() { peer.node.status().connection } else { own.writes.write_connection() }
+            if own.writes.is_written() {
+                peer.node.status().connection
+            } else {
+                own.writes.write_connection()
+            }
         };
         peers.map(connection).collect()
     }

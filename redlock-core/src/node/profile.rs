@@ -45,7 +45,15 @@ pub struct Profile {
 impl Default for Profile {
     fn default() -> Self {
         let fence_retention = Duration::from_secs(24 * 60 * 60);
-        Self { inspect: false, watch: false, fencing: false, keep: false, shared: false, fence_retention, longest_ttl: None }
+        Self {
+            inspect: false,
+            watch: false,
+            fencing: false,
+            keep: false,
+            shared: false,
+            fence_retention,
+            longest_ttl: None,
+        }
     }
 }
 

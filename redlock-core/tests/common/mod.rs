@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Claim, LockNode, Token};
+use redlock_core::node::{Begun, Claim, LockNode, NodeError, Request, Token};
 use redlock_core::runtime::Runtime;
 use redlock_core::{Builder, Error, ErrorKind, Guard, IntoResources, Outcome, Redlock};
 use redlock_testkit::sim::{Process, Simulation};
-use redlock_testkit::{FakeNode, Operation};
+use redlock_testkit::{FakeNode, MemoryNode, Operation};
 use tracing::subscriber::{self, DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Subscriber};
 
@@ -72,6 +72,22 @@ where
 pub(crate) fn builder(process: &Process, nodes: &[FakeNode]) -> Builder {
     let nodes = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
     Builder::new(process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT)
+}
+
+/// A node without any optional operation.
+pub(crate) struct Plain(pub(crate) MemoryNode);
+
+impl LockNode for Plain {
+    fn label(&self) -> &'static str {
+        "plain"
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        match request {
+            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) => self.0.begin(request),
+            other => Begun::failed(NodeError::unsupported(other)),
+        }
+    }
 }
 
 /// Sends the events of this thread to `subscriber` until the returned value is dropped.

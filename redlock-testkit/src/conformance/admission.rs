@@ -8,7 +8,6 @@ use redlock_core::node::{LockNode, NodeError, Reply, Request};
 use super::stage::{BROKEN, Stage, begin, claim, granted, holds_true, hour};
 
 const LASTS: &str = "the votes of a node count while nothing is lost";
-const BOUND: &str = "a node that takes part states its longest TTL";
 const LOST: &str = "a reply after a loss has no vote";
 const CHANGED: &str =
     "a reply has no vote if locks were lost since the request began, even if the node counts again";
@@ -17,7 +16,6 @@ const VOUCHED: &str = "vouch ends the quarantine";
 
 /// Vouches for the server as an operator.
 async fn vouch(node: &dyn LockNode) {
-    holds_true(node.profile().longest_ttl.is_some(), BOUND);
     holds_true(node.call(Request::Vouch).await.is_ok(), VOUCHED);
     holds_true(node.status().quarantine.is_none(), VOUCHED);
 }

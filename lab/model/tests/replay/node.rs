@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission, AdmissionId, Claim, ConnectionId, Denial, LockNode, NodeError, Quarantine, QuarantineReason,
-    Reply, Request, Token, async_trait,
+    Admission, AdmissionId, Begun, Claim, ConnectionId, Denial, Exchange, LockNode, NodeError, Quarantine,
+    QuarantineReason, Reply, Request, Status, Token,
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_model::{CLIENTS, NODES};
@@ -78,6 +78,7 @@ impl Script {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct ScriptedNode {
     pub(crate) script: Arc<Mutex<Script>>,
     pub(crate) clock: Arc<dyn Runtime>,
@@ -91,6 +92,18 @@ pub(crate) fn locked(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
 }
 
 impl ScriptedNode {
+    fn admission(&self) -> Admission {
+        if locked(&self.script).quarantined == Some((self.client, self.node)) {
+            Admission::Quarantined(Quarantine::new(QuarantineReason::DataLost))
+        } else {
+            Admission::Admitted(AdmissionId(0))
+        }
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        locked(&self.script).connections.map(|connections| ConnectionId(connections[self.client][self.node]))
+    }
+
     async fn send(&self, operation: Operation, claim: &Claim) -> Outcome {
         let (sender, reply) = oneshot::channel();
         {
@@ -113,35 +126,40 @@ impl ScriptedNode {
             Err(oneshot::Canceled) => pending().await,
         }
     }
+
+    async fn reply_to(&self, request: &Request) -> Outcome {
+        match request {
+            Request::Acquire(claim, _) => self.send(Operation::Acquire, claim).await,
+            Request::Extend(claim, _) => self.send(Operation::Extend, claim).await,
+            Request::Release(claim) => {
+                let reply = self.send(Operation::Release, claim).await?;
+                Ok(Reply::Deleted(reply == Reply::Granted))
+            }
+            other => Err(NodeError::unsupported(other)),
+        }
+    }
 }
 
-#[async_trait]
 impl LockNode for ScriptedNode {
     fn label(&self) -> &str {
         &self.label
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Acquire(claim, _) => self.send(Operation::Acquire, &claim).await,
-            Request::Extend(claim, _) => self.send(Operation::Extend, &claim).await,
-            Request::Release(claim) => {
-                let reply = self.send(Operation::Release, &claim).await?;
-                Ok(Reply::Deleted(reply == Reply::Granted))
-            }
-            other => Err(NodeError::unsupported(&other)),
+    fn status(&self) -> Status {
+        let mut status = Status::default();
+        status.connection = self.connection();
+        if let Admission::Quarantined(quarantine) = self.admission() {
+            status.quarantine = Some(quarantine);
         }
+        status
     }
 
-    fn admission(&self) -> Admission {
-        if locked(&self.script).quarantined == Some((self.client, self.node)) {
-            Admission::Quarantined(Quarantine::new(QuarantineReason::DataLost))
-        } else {
-            Admission::Admitted(AdmissionId(0))
-        }
-    }
-
-    fn connection(&self) -> Option<ConnectionId> {
-        locked(&self.script).connections.map(|connections| ConnectionId(connections[self.client][self.node]))
+    fn begin(&self, request: &Request) -> Begun {
+        let (node, request, before) = (self.clone(), request.clone(), self.admission());
+        let reply = async move {
+            let reply = node.reply_to(&request).await?;
+            Ok(if request.is_vote() { before.judge(reply, node.admission()) } else { reply })
+        };
+        Begun::Sent(Exchange { connection: self.connection(), server: None, reply: Box::pin(reply) })
     }
 }

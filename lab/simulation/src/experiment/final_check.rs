@@ -1,8 +1,8 @@
 //! The final check: a client that requests each resource once, while no other client does.
 
-use redlock_core::node::Quarantine;
+use redlock_core::node::{Begun, Quarantine, Request};
 use redlock_core::runtime::Runtime;
-use redlock_core::{ErrorKind, Redlock};
+use redlock_core::{ErrorKind, IntoResource, Redlock};
 
 use super::client::name;
 use super::world::World;
@@ -19,8 +19,11 @@ pub(super) fn final_check(experiment: &Experiment, World { simulation, network, 
     simulation.block_on(&process, async move {
         // The quarantine of a server begins with the first look, which may be this one.
         if let Some(quarantine) = quarantine {
+            let inspection = Request::Inspect(name(0).into_resource().expect("a valid name"));
             for node in &nodes {
-                node.connected().await;
+                if let Begun::Connecting(look) = node.begin(&inspection) {
+                    look.await;
+                }
             }
             // The clock of the server may be slow.
             me.sleep(quarantine.mul_f64(1.1)).await;

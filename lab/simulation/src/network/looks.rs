@@ -1,7 +1,7 @@
 //! The looks of a client at the stamp of a server. Each travels like a request, and its result like a reply.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use event_listener::EventListener;
@@ -18,7 +18,8 @@ impl Shared {
         if !self.looking.swap(true, Ordering::Relaxed) {
             let me = Arc::clone(self);
             self.network.0.world.spawn(Box::pin(async move {
-                me.look().await;
+                let failed_at = me.look().await.is_none().then(|| me.network.0.world.now());
+                *me.look_failed.lock().unwrap_or_else(PoisonError::into_inner) = failed_at;
                 me.looking.store(false, Ordering::Relaxed);
                 me.looked.notify(usize::MAX);
             }));
@@ -26,16 +27,22 @@ impl Shared {
         looked
     }
 
-    /// Looks at the server over the present connection. A lost message ends the look.
-    async fn look(self: &Arc<Self>) {
+    /// Returns whether a look has failed at this moment. The requests that waited for it are sent, and do not count.
+    pub(super) fn has_just_failed_to_look(&self) -> bool {
+        *self.look_failed.lock().unwrap_or_else(PoisonError::into_inner) == Some(self.network.0.world.now())
+    }
+
+    /// Looks at the server over the present connection. Returns `None` if a message was lost.
+    async fn look(self: &Arc<Self>) -> Option<()> {
         // A new connection makes the state unchecked before the look begins.
-        let Ok((generation, incarnation)) = self.connect() else { return };
+        let (generation, incarnation) = self.connect().ok()?;
         self.admission();
-        let Some(ticket) = self.gate().map(|gate| gate.begin()) else { return };
+        let ticket = self.gate()?.begin();
         let looked = self.carry_look(generation, incarnation, ticket).await;
         if looked.is_none() {
             self.lose(generation);
         }
+        looked
     }
 
     /// Returns `None` if a message was lost.

@@ -14,8 +14,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission, Availability, Capabilities, ConnectionId, LockNode, NodeError, NodeErrorKind, Operation,
-    Reply, Request, ServerId, Watch, async_trait,
+    Admission, Availability, Begun, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind, Operation,
+    Profile, Quarantine, QuarantineReason, Reply, Request, ServerId, Status, Watch,
 };
 use redlock_core::runtime::{Instant, Runtime};
 
@@ -29,7 +29,18 @@ use crate::server::{Arrival, Carried, Delivery, Outcome, Server};
 /// The longest time until a client notices that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
 
+#[derive(Clone)]
 pub(super) struct Remote(Arc<Shared>);
+
+/// The facts that are chosen when a request begins.
+#[derive(Clone, Copy)]
+struct Begin {
+    connection: Option<ConnectionId>,
+    /// The number of the connection.
+    generation: u64,
+    incarnation: u64,
+    admission: Admission,
+}
 
 pub(super) struct Shared {
     pub(super) network: Network,
@@ -42,6 +53,8 @@ pub(super) struct Shared {
     longest_ttl: Option<Duration>,
     /// True while a look is in progress.
     pub(super) looking: AtomicBool,
+    /// The time at which the last look ended without a result, if it did.
+    pub(super) look_failed: Mutex<Option<Instant>>,
     /// Notified when a look has ended.
     pub(super) looked: Event,
     /// Notified when the client notices that its connection is broken.
@@ -54,11 +67,8 @@ struct Message {
     request: Request,
     shown: history::Request,
     sent: Instant,
-    generation: u64,
-    incarnation: u64,
+    begin: Begin,
     twice: bool,
-    /// The admission when the request was sent.
-    admission: Admission,
     reply: Arc<ReplySlot>,
 }
 
@@ -84,13 +94,14 @@ impl Remote {
             gate: longest_ttl.map(|longest| Mutex::new(Gate::new(longest))),
             longest_ttl,
             looking: AtomicBool::new(false),
+            look_failed: Mutex::default(),
             looked: Event::new(),
             broken: Event::new(),
         }))
     }
 
-    async fn exchange(&self, request: Request) -> Outcome {
-        let (generation, receiver) = self.0.send(request)?;
+    async fn exchange(self, request: Request, begin: Begin) -> Outcome {
+        let receiver = self.0.send(request, begin)?;
         let mut outcome = pin!(async {
             match receiver.await {
                 Ok(outcome) => outcome,
@@ -100,7 +111,7 @@ impl Remote {
         });
         loop {
             let broken = self.0.broken.listen();
-            if self.0.link().generation() != generation {
+            if self.0.link().generation() != begin.generation {
                 return Err(NodeError::unknown("the connection was lost"));
             }
             if let Some(outcome) = until(outcome.as_mut(), broken).await {
@@ -111,10 +122,17 @@ impl Remote {
 }
 
 impl Shared {
-    /// Sends a request. Returns the number of its connection and the receiver of the reply.
-    fn send(self: &Arc<Self>, request: Request) -> Result<(u64, oneshot::Receiver<Outcome>), NodeError> {
-        let (generation, incarnation) = self.connect()?;
-        let (admission, swallowed) = (self.admission(), self.link().is_broken());
+    /// Sends a request, unless its connection has ended. Returns the receiver of the reply.
+    fn send(
+        self: &Arc<Self>,
+        request: Request,
+        begin: Begin,
+    ) -> Result<oneshot::Receiver<Outcome>, NodeError> {
+        let generation = begin.generation;
+        if self.connection() != begin.connection {
+            return Err(NodeError::unavailable("the connection was lost before the request was sent"));
+        }
+        let swallowed = self.link().is_broken();
         let recorder = self.network.recorder();
         let shown = history::Request {
             client: self.client,
@@ -135,7 +153,7 @@ impl Shared {
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
-        let message = Message { request, shown, sent, generation, incarnation, twice, admission, reply };
+        let message = Message { request, shown, sent, begin, twice, reply };
         if fate.late {
             self.begin_fault(FaultKind::Straggler);
         }
@@ -155,7 +173,7 @@ impl Shared {
                 self.network.0.world.spawn(Box::pin(async move { me.deliver(message, delay).await }));
             }
         }
-        Ok((generation, receiver))
+        Ok(receiver)
     }
 
     /// Returns the number of the connection and the incarnation of the server.
@@ -179,13 +197,13 @@ impl Shared {
         world.sleep(delay).await;
         let streams = self.network.0.transport == Transport::Streams;
         if self.is_cut(Direction::Requests) {
-            return self.lose(message.generation);
+            return self.lose(message.begin.generation);
         }
-        if streams && self.server.incarnation() != Some(message.incarnation) {
-            return self.lose(message.generation);
+        if streams && self.server.incarnation() != Some(message.begin.incarnation) {
+            return self.lose(message.begin.generation);
         }
         // A message on a broken connection may already have been in the server's buffer.
-        if streams && !self.link().carries(message.generation) && self.network.coin() {
+        if streams && !self.link().carries(message.begin.generation) && self.network.coin() {
             return;
         }
         let travelled = world.now().saturating_duration_since(message.sent);
@@ -194,11 +212,11 @@ impl Shared {
         let looks = !streams && self.gate.is_some();
         let delivery = Delivery { request, looks, shown: *shown, travelled, spent };
         let carried = match self.server.receive(&delivery) {
-            Arrival::Gone => return self.lose(message.generation),
+            Arrival::Gone => return self.lose(message.begin.generation),
             Arrival::Carried(carried) => carried,
             Arrival::Waits(receiver) => match receiver.await {
                 Ok(carried) => carried,
-                Err(oneshot::Canceled) => return self.lose(message.generation),
+                Err(oneshot::Canceled) => return self.lose(message.begin.generation),
             },
         };
         let Carried { outcome, losses, look } = carried;
@@ -211,7 +229,7 @@ impl Shared {
 
     /// Relays the notification of a watch to the client. Returns the watch of the client.
     fn relay(self: &Arc<Self>, watch: Watch, message: &Message) -> Watch {
-        let Message { generation, incarnation, .. } = *message;
+        let Begin { generation, incarnation, .. } = message.begin;
         let notified = message.reply.changed.listen();
         let remaining = match watch.availability {
             Availability::Taken(remaining) => remaining,
@@ -233,13 +251,13 @@ impl Shared {
         if fate.late {
             self.begin_fault(FaultKind::Straggler);
         }
-        let Some(delay) = fate.copies.first() else { return self.lose(message.generation) };
+        let Some(delay) = fate.copies.first() else { return self.lose(message.begin.generation) };
         self.network.0.world.sleep(*delay).await;
         if self.is_cut(Direction::Replies) {
-            return self.lose(message.generation);
+            return self.lose(message.begin.generation);
         }
         let streams = self.network.0.transport == Transport::Streams;
-        if streams && !self.link().carries(message.generation) {
+        if streams && !self.link().carries(message.begin.generation) {
             return;
         }
         if let Some(mut gate) = self.gate() {
@@ -268,12 +286,18 @@ impl Shared {
         };
         let sender = message.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        let counts = message.request.operation() == Operation::Release || self.counts(message.admission);
+        // The history does not depend on the code that judges the reply for the core.
+        let counts =
+            message.request.operation() == Operation::Release || self.counts(message.begin.admission);
         let received = match history::Reply::of(&outcome) {
             history::Reply::Failed => history::Reply::Failed,
             received if counts => received,
             _ => history::Reply::Uncounted,
         };
+        let outcome = outcome.map(|reply| {
+            let before = message.begin.admission;
+            if message.request.is_vote() { before.judge(reply, self.admission()) } else { reply }
+        });
         if sender.send(outcome).is_ok() {
             self.network.recorder().record(EventKind::Received { request: message.shown, reply: received });
         }
@@ -356,49 +380,48 @@ pub(super) async fn until<T>(left: impl Future<Output = T>, right: impl Future<O
     .await
 }
 
-#[async_trait]
 impl LockNode for Remote {
     fn label(&self) -> &str {
         &self.0.label
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Watch(_) | Request::WatchShared(_) if !self.capabilities().watch => {
-                Err(NodeError::unsupported("watch"))
-            }
-            Request::Vouch => Err(NodeError::unsupported(&request)),
-            _ => self.exchange(request).await,
+    fn profile(&self) -> Profile {
+        let mut profile = Profile::default().with_inspect().with_fencing().with_keep().with_shared();
+        profile.watch = self.0.network.state().notifications.is_some();
+        profile.longest_ttl = self.0.longest_ttl;
+        profile
+    }
+
+    fn status(&self) -> Status {
+        let mut status = Status::default();
+        status.connection = self.0.connection();
+        status.quarantine = match self.0.admission() {
+            Admission::Quarantined(quarantine) => Some(quarantine),
+            Admission::Unchecked | Admission::Admitted(_) => None,
+        };
+        status
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        let watches = matches!(request, Request::Watch(_) | Request::WatchShared(_));
+        if watches && !self.profile().watch || matches!(request, Request::Vouch) {
+            return Begun::failed(NodeError::unsupported(request));
         }
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities =
-            Capabilities::default().with_inspect().with_fencing().with_keep().with_shared();
-        capabilities.watch = self.0.network.state().notifications.is_some();
-        capabilities
-    }
-
-    fn connection(&self) -> Option<ConnectionId> {
-        self.0.connection()
-    }
-
-    fn longest_ttl(&self) -> Option<Duration> {
-        self.0.longest_ttl
-    }
-
-    fn admission(&self) -> Admission {
-        self.0.admission()
-    }
-
-    async fn connected(&self) {
-        if self.0.longest_ttl.is_some() {
-            let looked = self.0.begin_look();
-            looked.await;
+        let (generation, incarnation) = match self.0.connect() {
+            Ok(connected) => connected,
+            Err(error) => return Begun::failed(error),
+        };
+        let admission = self.0.admission();
+        let is_unchecked = admission == Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked));
+        if request.is_vote() && is_unchecked && !self.0.has_just_failed_to_look() {
+            return Begun::connecting(self.0.begin_look());
         }
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        Some(ServerId::new(self.0.label.as_str()))
+        let connection = self.0.connection();
+        let begin = Begin { connection, generation, incarnation, admission };
+        Begun::Sent(Exchange {
+            connection,
+            server: Some(ServerId::new(self.0.label.as_str())),
+            reply: Box::pin(self.clone().exchange(request.clone(), begin)),
+        })
     }
 }

@@ -4,30 +4,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redlock_core::node::{Admission, AdmissionId, LockNode, NodeError, Reply, Request, async_trait};
+use redlock_core::node::{
+    Begun, LockNode, NodeError, Profile, Quarantine, QuarantineReason, Reply, Request, Status,
+};
 use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
 use super::{assert_all_caught, assert_none_caught};
 
+const LONGEST_TTL: Duration = Duration::from_secs(10);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     Sound,
-    StatesNoBound,
-    ChangesAlways,
-    StaysAdmitted,
-    ReusesTheIdentifier,
-    OthersStayAdmitted,
+    NeverCounts,
+    AlwaysCounts,
+    HidesTheQuarantine,
+    ReadsTheAdmissionLate,
+    OthersAlwaysCount,
 }
 
 /// Each flaw, the case that catches it, and the message of the case.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (StatesNoBound, "an_admission_lasts_while_nothing_is_lost", "states its longest TTL"),
-    (ChangesAlways, "an_admission_lasts_while_nothing_is_lost", "lasts while nothing is lost"),
-    (StaysAdmitted, "a_loss_ends_the_admission_before_the_next_reply", "the admission has changed"),
-    (ReusesTheIdentifier, "a_loss_ends_the_admission_before_the_next_reply", "never reused"),
-    (OthersStayAdmitted, "two_clients_learn_of_a_loss", "the admission has changed"),
+    (NeverCounts, "the_votes_of_a_node_count_while_nothing_is_lost", "count while nothing is lost"),
+    (AlwaysCounts, "a_reply_after_a_loss_has_no_vote", "after a loss has no vote"),
+    (HidesTheQuarantine, "a_reply_after_a_loss_has_no_vote", "the status of a node in quarantine"),
+    (
+        ReadsTheAdmissionLate,
+        "a_request_that_began_before_a_loss_has_no_vote",
+        "even if the node counts again",
+    ),
+    (OthersAlwaysCount, "two_clients_learn_of_a_loss", "after a loss has no vote"),
 ];
 
 /// Returns whether a case catches a flaw.
@@ -53,14 +61,14 @@ struct Server {
 
 fn server(flaw: Flaw) -> Server {
     let memory = MemoryNode::new("lossy");
-    memory.set_longest_ttl(Duration::from_secs(10));
+    memory.set_longest_ttl(LONGEST_TTL);
     Server { flaw, memory, clients: AtomicU64::new(0) }
 }
 
 impl Backend for Server {
     async fn node(&self) -> Arc<dyn LockNode> {
         let client = self.clients.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Node { flaw: self.flaw, memory: self.memory.clone(), client, readings: AtomicU64::new(0) })
+        Arc::new(Node { flaw: self.flaw, memory: self.memory.clone(), client })
     }
 
     fn loss(&self) -> Option<Box<dyn Fn()>> {
@@ -73,37 +81,52 @@ struct Node {
     flaw: Flaw,
     memory: MemoryNode,
     client: u64,
-    readings: AtomicU64,
 }
 
-#[async_trait]
 impl LockNode for Node {
     fn label(&self) -> &str {
         self.memory.label()
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) | Request::Vouch => {
-                self.memory.call(request).await
-            }
-            other => Err(NodeError::unsupported(&other)),
+    fn profile(&self) -> Profile {
+        Profile::default().with_longest_ttl(LONGEST_TTL)
+    }
+
+    fn status(&self) -> Status {
+        if self.flaw == HidesTheQuarantine { Status::default() } else { self.memory.status() }
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        if !matches!(
+            request,
+            Request::Acquire(..) | Request::Extend(..) | Request::Release(_) | Request::Vouch
+        ) {
+            return Begun::failed(NodeError::unsupported(request));
         }
-    }
-
-    fn longest_ttl(&self) -> Option<Duration> {
-        self.memory.longest_ttl().filter(|_| self.flaw != StatesNoBound)
-    }
-
-    fn admission(&self) -> Admission {
-        let truth = self.memory.admission();
-        let is_out = matches!(truth, Admission::Quarantined(_));
         match self.flaw {
-            ChangesAlways => Admission::Admitted(AdmissionId(self.readings.fetch_add(1, Ordering::Relaxed))),
-            StaysAdmitted => Admission::Admitted(AdmissionId(0)),
-            OthersStayAdmitted if self.client > 0 => Admission::Admitted(AdmissionId(0)),
-            ReusesTheIdentifier if !is_out => Admission::Admitted(AdmissionId(0)),
-            _ => truth,
+            // The admission is that of the first poll, not that of the beginning.
+            ReadsTheAdmissionLate => {
+                let (memory, request) = (self.memory.clone(), request.clone());
+                Begun::sent(async move { memory.call(request).await })
+            }
+            NeverCounts => self.memory.begin(request).map(|reply| match reply? {
+                Reply::Granted => {
+                    let quarantine = Quarantine::new(QuarantineReason::Restarted);
+                    Ok(Reply::Quarantined(Box::new(Reply::Granted), quarantine))
+                }
+                reply => Ok(reply),
+            }),
+            AlwaysCounts => self.memory.begin(request).map(counted),
+            OthersAlwaysCount if self.client > 0 => self.memory.begin(request).map(counted),
+            _ => self.memory.begin(request),
         }
+    }
+}
+
+/// Gives a reply its vote back.
+fn counted(reply: Result<Reply, NodeError>) -> Result<Reply, NodeError> {
+    match reply? {
+        Reply::Quarantined(reply, _) => Ok(*reply),
+        reply => Ok(reply),
     }
 }

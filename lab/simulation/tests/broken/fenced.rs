@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::node::{
-    Capabilities, Claim, Denial, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait,
+    self, Claim, Denial, LockNode, NodeError, Profile, Reply, Request, Token, Ttl, async_trait,
 };
 use redlock_core::runtime::{Instant, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
@@ -137,8 +137,8 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (RefillTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
     (FarRefillSets, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
     (FarRefillCounts, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
-    (FencingIsNotReported, "the_profile_reports_support_for_fencing", "says so in its capabilities"),
-    (FencingIsClaimed, "the_profile_reports_support_for_fencing", "says so in its capabilities"),
+    (FencingIsNotReported, "the_profile_reports_support_for_fencing", "says so in its profile"),
+    (FencingIsClaimed, "the_profile_reports_support_for_fencing", "says so in its profile"),
 ];
 
 #[test]
@@ -167,7 +167,7 @@ struct Server {
 
 impl Backend for Server {
     async fn node(&self) -> Arc<dyn LockNode> {
-        Arc::new(Node { flaw: self.flaw, state: self.state.clone(), own: Mutex::default() })
+        Arc::new(Arc::new(Node { flaw: self.flaw, state: self.state.clone(), own: Mutex::default() }))
     }
 
     async fn no_lock(&self) -> Option<Resource> {
@@ -303,7 +303,7 @@ fn denied() -> Reply {
 
 /// Returns whether a token is too far ahead of the clock.
 fn is_far(fence: FencingToken) -> bool {
-    !fence.is_plausible(suspend_aware_now().elapsed_since_origin(), Capabilities::default().fence_retention)
+    !fence.is_plausible(suspend_aware_now().elapsed_since_origin(), Profile::default().fence_retention)
 }
 
 fn token(number: u64) -> FencingToken {
@@ -311,27 +311,27 @@ fn token(number: u64) -> FencingToken {
 }
 
 #[async_trait]
-impl LockNode for Node {
+impl node::Backend for Node {
     fn label(&self) -> &'static str {
         "broken"
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         match request {
-            Request::Acquire(claim, ttl) => Ok(self.acquire(&claim, ttl)),
-            Request::Extend(claim, ttl) => Ok(self.extend(&claim, ttl)),
-            Request::Release(claim) => Ok(self.release(&claim)),
-            Request::AcquireFenced(claim, ttl) => self.acquire_fenced(&claim, ttl).await,
-            Request::Confirm(claim, ttl, fence) => self.confirm(&claim, ttl, fence),
-            Request::Refill(claim, ttl, fence) => self.refill_fenced(&claim, ttl, fence),
-            other => Err(NodeError::unsupported(&other)),
+            Request::Acquire(claim, ttl) => Ok(self.acquire(claim, *ttl)),
+            Request::Extend(claim, ttl) => Ok(self.extend(claim, *ttl)),
+            Request::Release(claim) => Ok(self.release(claim)),
+            Request::AcquireFenced(claim, ttl) => self.acquire_fenced(claim, *ttl).await,
+            Request::Confirm(claim, ttl, fence) => self.confirm(claim, *ttl, *fence),
+            Request::Refill(claim, ttl, fence) => self.refill_fenced(claim, *ttl, *fence),
+            other => Err(NodeError::unsupported(other)),
         }
     }
 
-    fn capabilities(&self) -> Capabilities {
+    fn profile(&self) -> Profile {
         match self.flaw {
-            FencingIsNotReported => Capabilities::default(),
-            _ => Capabilities::default().with_fencing(),
+            FencingIsNotReported => Profile::default(),
+            _ => Profile::default().with_fencing(),
         }
     }
 }

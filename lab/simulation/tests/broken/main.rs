@@ -20,7 +20,7 @@ use redlock_core::runtime::suspend_aware_now;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use self::node::{Held, NO_LOCK, Node, lock};
+use self::node::{Client, Held, NO_LOCK, Node, lock};
 use self::watchers::Watchers;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +102,9 @@ enum Flaw {
     AtMostAHundredCalls,
     ADropLeaksAPermit,
     AcquireIsOvertaken,
+    SentBeforeThePoll,
     ConnectionsChange,
+    StatusIsOfAnother,
     ClientsHaveSeparateLocks,
     ClientsDisagree,
     NoLabel,
@@ -204,8 +206,8 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (InspectAcquires, "inspect_changes_nothing", "inspect changes nothing"),
     (InspectRearms, "inspect_changes_nothing", "inspect changes nothing"),
     (InspectTakesAnyType, "inspect_of_a_non_lock_value_is_an_error", "of a key of another type is an error"),
-    (InspectIsNotReported, "the_profile_reports_support_for_inspect", "says so in its capabilities"),
-    (InspectIsClaimed, "the_profile_reports_support_for_inspect", "says so in its capabilities"),
+    (InspectIsNotReported, "the_profile_reports_support_for_inspect", "says so in its profile"),
+    (InspectIsClaimed, "the_profile_reports_support_for_inspect", "says so in its profile"),
     (WatchFindsNothing, "watch_reports_the_state_of_a_resource", "that a resource is taken"),
     (WatchReportsAnHour, "watch_reports_the_state_of_a_resource", "the remaining time"),
     (WatchFindsExpired, "watch_of_an_expired_resource_reports_it_as_free", "that a resource is free"),
@@ -215,8 +217,8 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (WatchMissesOthers, "a_release_by_another_client_completes_a_watch", "another client"),
     (WatchArmsLate, "no_release_is_missed_while_a_watch_begins", "while the watch began"),
     (WatchNotifiesOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
-    (WatchIsNotReported, "the_profile_reports_support_for_watch", "says so in its capabilities"),
-    (WatchIsClaimed, "the_profile_reports_support_for_watch", "says so in its capabilities"),
+    (WatchIsNotReported, "the_profile_reports_support_for_watch", "says so in its profile"),
+    (WatchIsClaimed, "the_profile_reports_support_for_watch", "says so in its profile"),
     (NamesEndAtNul, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreText, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreTrimmed, "resource_names_are_binary_safe", "resources are binary-safe"),
@@ -238,8 +240,10 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (LongestTtlIsTruncated, "the_longest_ttl_is_not_truncated", "the longest TTL is valid"),
     (AtMostAHundredCalls, "many_claims_at_once_get_replies", "failed on a healthy server"),
     (ADropLeaksAPermit, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
-    (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order they were sent"),
-    (ConnectionsChange, "a_connection_keeps_its_identity", "it stays equal"),
+    (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order of their first polls"),
+    (SentBeforeThePoll, "a_request_dropped_before_its_first_poll_is_not_sent", "before the first poll"),
+    (ConnectionsChange, "a_connection_keeps_its_identity", "state the same identifier"),
+    (StatusIsOfAnother, "the_status_states_the_connection_of_requests", "the status states the connection"),
     (ClientsHaveSeparateLocks, "two_clients_exclude_each_other", "clients of one server see the same locks"),
     (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
     (NoLabel, "the_label_is_readable_and_stable", "a human-readable label"),
@@ -316,7 +320,7 @@ impl Backend for Server {
         let held = if self.flaw == ClientsHaveSeparateLocks { Arc::default() } else { self.held.clone() };
         let (busy, connection) = (AtomicUsize::new(0), AtomicU64::new(0));
         let watchers = Arc::clone(&self.watchers);
-        Arc::new(Node { flaw: self.flaw, held, watchers, client, busy, connection })
+        Arc::new(Client(Arc::new(Node { flaw: self.flaw, held, watchers, client, busy, connection })))
     }
 
     async fn no_lock(&self) -> Option<Resource> {

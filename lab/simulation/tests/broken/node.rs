@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::node::{
-    Availability, Capabilities, Claim, ConnectionId, Denial, LockEntry, LockNode, NodeError, Reply, Request,
-    ServerId, Token, Ttl, Watch, async_trait,
+    Availability, Begun, Claim, ConnectionId, Denial, Exchange, LockEntry, LockNode, NodeError, Profile,
+    Reply, Request, ServerId, Status, Token, Ttl, Watch,
 };
 use redlock_core::runtime::{Instant, suspend_aware_now};
 use redlock_core::{IntoResources, Resource};
@@ -31,13 +31,47 @@ pub(crate) struct Node {
     pub(crate) connection: AtomicU64,
 }
 
-#[async_trait]
-impl LockNode for Node {
+/// A handle to a node, for the futures of its replies.
+#[derive(Clone)]
+pub(crate) struct Client(pub(crate) Arc<Node>);
+
+impl LockNode for Client {
     fn label(&self) -> &str {
-        if self.flaw == NoLabel { " " } else { "broken" }
+        if self.0.flaw == NoLabel { " " } else { "broken" }
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    fn profile(&self) -> Profile {
+        let none = Profile::default();
+        match self.0.flaw {
+            InspectIsNotReported => none.with_watch().with_keep(),
+            WatchIsNotReported => none.with_inspect().with_keep(),
+            _ => none.with_inspect().with_watch().with_keep(),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let step = u64::from(self.0.flaw == StatusIsOfAnother);
+        Status::default().over(ConnectionId(self.0.connection.load(Ordering::Relaxed) + step))
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        let (Self(node), request) = (self.clone(), request.clone());
+        if let (SentBeforeThePoll, Request::Acquire(claim, ttl)) = (node.flaw, &request) {
+            drop(node.acquire_at_once(claim, *ttl));
+        }
+        let step = u64::from(node.flaw == ConnectionsChange);
+        let connection = ConnectionId(node.connection.fetch_add(step, Ordering::Relaxed));
+        let id = if node.flaw == ClientsDisagree { node.client } else { 0 };
+        Begun::Sent(Exchange {
+            connection: Some(connection),
+            server: Some(ServerId::new(format!("server-{id}"))),
+            reply: Box::pin(async move { node.reply_to(request).await }),
+        })
+    }
+}
+
+impl Node {
+    async fn reply_to(&self, request: Request) -> Result<Reply, NodeError> {
         match request {
             Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).await,
             Request::Extend(claim, ttl) => self.extend(&claim, ttl).await,
@@ -50,27 +84,6 @@ impl LockNode for Node {
         }
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let none = Capabilities::default();
-        match self.flaw {
-            InspectIsNotReported => none.with_watch().with_keep(),
-            WatchIsNotReported => none.with_inspect().with_keep(),
-            _ => none.with_inspect().with_watch().with_keep(),
-        }
-    }
-
-    fn connection(&self) -> Option<ConnectionId> {
-        let step = u64::from(self.flaw == ConnectionsChange);
-        Some(ConnectionId(self.connection.fetch_add(step, Ordering::Relaxed)))
-    }
-
-    fn server(&self) -> Option<ServerId> {
-        let id = if self.flaw == ClientsDisagree { self.client } else { 0 };
-        Some(ServerId::new(format!("server-{id}")))
-    }
-}
-
-impl Node {
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
         if self.flaw == Sound {
             return self.acquire_at_once(claim, ttl);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redlock_core::node::{
-    Capabilities, Claim, LockEntry, LockNode, NodeError, Reply, Request, Token, Ttl, Watch, async_trait,
+    self, Claim, LockEntry, LockNode, NodeError, Profile, Reply, Request, Token, Ttl, Watch, async_trait,
 };
 use redlock_core::{IntoResource, IntoResources, Resource};
 use redlock_testkit::MemoryNode;
@@ -52,7 +52,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ReadersAreTaken, "a_shared_watch_reports_readers_as_free", "watch_shared reports readers as free"),
     (NeverNotifies, "a_release_of_a_lock_completes_a_shared_watch", "completes the watch of a reader"),
     (AnyTypeIsRead, "a_non_lock_value_is_an_error_for_readers", "a key of another type is an error"),
-    (IsNotReported, "the_profile_reports_support_for_readers", "says so in its capabilities"),
+    (IsNotReported, "the_profile_reports_support_for_readers", "says so in its profile"),
 ];
 
 /// Returns whether a case catches a flaw.
@@ -78,7 +78,7 @@ fn server(flaw: Flaw) -> Server {
 
 impl Backend for Server {
     async fn node(&self) -> Arc<dyn LockNode> {
-        Arc::new(self.0.clone())
+        Arc::new(Arc::new(self.0.clone()))
     }
 
     async fn no_lock(&self) -> Option<Resource> {
@@ -114,27 +114,27 @@ impl Node {
 }
 
 #[async_trait]
-impl LockNode for Node {
+impl node::Backend for Node {
     fn label(&self) -> &str {
         self.memory.label()
     }
 
-    async fn call(&self, request: Request) -> Result<Reply, NodeError> {
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         match request {
-            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).await,
-            Request::Extend(claim, ttl) => self.extend(&claim, ttl).await,
-            Request::Release(claim) => self.release(&claim).await,
-            Request::AcquireShared(claim, gate, ttl) => self.acquire_shared(&claim, &gate, ttl).await,
-            Request::Watch(resource) => self.watch(&resource).await,
-            Request::WatchShared(resource) => self.watch_shared(&resource).await,
-            Request::Inspect(resource) => self.inspect(&resource).await,
-            other => Err(NodeError::unsupported(&other)),
+            Request::Acquire(claim, ttl) => self.acquire(claim, *ttl).await,
+            Request::Extend(claim, ttl) => self.extend(claim, *ttl).await,
+            Request::Release(claim) => self.release(claim).await,
+            Request::AcquireShared(claim, gate, ttl) => self.acquire_shared(claim, gate, *ttl).await,
+            Request::Watch(resource) => self.watch(resource).await,
+            Request::WatchShared(resource) => self.watch_shared(resource).await,
+            Request::Inspect(resource) => self.inspect(resource).await,
+            other => Err(NodeError::unsupported(other)),
         }
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let capabilities = Capabilities::default().with_inspect().with_watch();
-        if self.flaw == IsNotReported { capabilities } else { capabilities.with_shared() }
+    fn profile(&self) -> Profile {
+        let profile = Profile::default().with_inspect().with_watch();
+        if self.flaw == IsNotReported { profile } else { profile.with_shared() }
     }
 }
 
