@@ -86,8 +86,8 @@ struct Doubt {
 
 impl<K: Connection> Link<K> {
     /// Sends a request behind all that were sent before.
-    pub(crate) async fn call(&self, request: K::Packed) -> Result<Reply, Failure> {
-        self.connection.call(request).await
+    pub(crate) fn call(&self, request: K::Packed) -> impl Future<Output = Result<Reply, Failure>> + Send {
+        self.connection.call(request)
     }
 
     /// Returns the features of the server that requests use.
@@ -105,39 +105,34 @@ impl<K: Connection> Link<K> {
         }
     }
 
-    /// Sends a request. If its reply is a vote, the check follows that a [vote](Self::vote) needs.
-    pub(crate) async fn request(&self, request: K::Packed, is_vote: bool) -> Result<Reply, Failure> {
-        if is_vote { self.vote(request).await } else { self.call(request).await }
-    }
-
-    /// Sends a request whose reply is a vote, with the check that must follow it.
+    /// Sends a request. If its reply is a vote, the check follows that it needs.
     ///
     /// Without an admission the vote does not count in any case, so no check follows.
-    pub(crate) async fn vote(&self, request: K::Packed) -> Result<Reply, Failure> {
-        let reply = match self.behind {
-            Behind::Nothing => self.call(request).await?,
-            _ if !self.hub.gate().is_admitted() => self.call(request).await?,
-            Behind::Stamp => {
-                let (reply, stamp) = Box::pin(self.both(request, K::pack(GET))).await?;
-                self.hub.gate().compare(&stamp);
-                reply
-            }
-            Behind::Look(longest) => {
-                let look = Look { longest, vouch: false, tracked: false };
-                let (reply, found) = Box::pin(self.both(request, look.short::<K>())).await?;
-                match look::read(&[found]) {
-                    Some(Finding::Stamp(stamp)) => {
-                        self.hub.gate().compare(&Reply::Bytes(stamp.text.to_vec()));
-                    }
-                    // Denied: the connection is admitted without a stamp.
-                    None => {}
-                    Some(_) => self.hub.gate().lose(QuarantineReason::NotChecked),
-                }
-                reply
-            }
-        };
-        if matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
+    pub(crate) async fn request(&self, request: K::Packed, is_vote: bool) -> Result<Reply, Failure> {
+        let is_checked = is_vote && self.behind != Behind::Nothing && self.hub.gate().is_admitted();
+        let reply =
+            if is_checked { Box::pin(self.checked_vote(request)).await? } else { self.call(request).await? };
+        if is_vote && matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
             self.hub.gate().lose(QuarantineReason::Replica);
+        }
+        Ok(reply)
+    }
+
+    /// Sends a request with the check behind it.
+    async fn checked_vote(&self, request: K::Packed) -> Result<Reply, Failure> {
+        let gate = self.hub.gate();
+        let Behind::Look(longest) = self.behind else {
+            let (reply, stamp) = self.both(request, K::pack(GET)).await?;
+            gate.compare(&stamp);
+            return Ok(reply);
+        };
+        let look = Look { longest, vouch: false, tracked: false };
+        let (reply, found) = self.both(request, look.short::<K>()).await?;
+        match look::read(&[found]) {
+            Some(Finding::Stamp(stamp)) => gate.compare(&Reply::Bytes(stamp.text.to_vec())),
+            // Denied: the connection is admitted without a stamp.
+            None => {}
+            Some(_) => gate.lose(QuarantineReason::NotChecked),
         }
         Ok(reply)
     }

@@ -129,9 +129,9 @@ impl<C: Connector> InFlight<C> {
     /// Reads the holder of a resource and the remaining time.
     async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
         let (script, args) = (&commands::INSPECT, commands::inspection(&self.node.options, resource));
-        let mut reply = self.link.vote(args.call::<C::Connection>("EVALSHA", &script.sha)).await;
+        let mut reply = self.link.request(args.call::<C::Connection>("EVALSHA", &script.sha), true).await;
         if is_unknown_script(&reply) {
-            reply = self.link.vote(args.call::<C::Connection>("EVAL", script.text)).await;
+            reply = self.link.request(args.call::<C::Connection>("EVAL", script.text), true).await;
         }
         reply::holding(reply.map_err(|failure| reply::unanswered(&failure))?, resource)
     }
