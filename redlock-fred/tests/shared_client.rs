@@ -114,7 +114,7 @@ async fn a_client_that_reconnects_brings_the_node_back_and_replays_nothing() {
         "no request of the node was replayed"
     );
     until(async || votes(&*node).await).await;
-    assert_eq!(None, node.connection(), "the connection may use another socket at any time");
+    assert_eq!(None, node.status().connection, "the connection may use another socket at any time");
 }
 
 #[tokio::test]

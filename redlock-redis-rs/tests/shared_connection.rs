@@ -106,7 +106,7 @@ async fn a_manager_that_reconnects_brings_the_node_back() {
     .await;
     server.restart();
     until(async || votes(&*node).await).await;
-    assert_eq!(None, node.connection(), "the connection may use another socket at any time");
+    assert_eq!(None, node.status().connection, "the connection may use another socket at any time");
 }
 
 #[tokio::test]

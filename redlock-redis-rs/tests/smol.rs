@@ -42,7 +42,7 @@ fn a_node_votes_heals_and_ends() {
         assert_eq!(Reply::Deleted(true), node.call(Request::Release(claim.clone())).await.unwrap());
 
         server.kill();
-        while node.connection().is_some() {
+        while node.status().connection.is_some() {
             Timer::after(Duration::from_millis(1)).await;
         }
         assert_eq!(
@@ -51,7 +51,7 @@ fn a_node_votes_heals_and_ends() {
         );
         server.restart();
         let start = Instant::now();
-        while node.connection().is_none() {
+        while node.status().connection.is_none() {
             Timer::after(Duration::from_millis(1)).await;
         }
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());

@@ -6,13 +6,7 @@ use redlock_core::runtime::Runtime;
 
 use crate::credentials::UNAVAILABLE;
 use crate::handshake::{CLUSTER_NODE, SENTINEL};
-
-/// The first delay. It does not burden a server that closes every connection at once.
-pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
-
-/// The default of the longest delay. With a connect timeout of 300 ms, a server that comes back is used again within a
-/// second.
-pub(crate) const LONGEST: Duration = Duration::from_millis(200);
+use crate::options::SHORTEST_DELAY;
 
 /// The delay after a rejected login or certificate, without credentials, or at a server in the wrong mode.
 ///
@@ -28,7 +22,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(longest: Duration) -> Self {
-        Self { last: Duration::ZERO, longest: longest.max(SHORTEST) }
+        Self { last: Duration::ZERO, longest: longest.max(SHORTEST_DELAY) }
     }
 
     /// Starts again with the first delay.
@@ -44,7 +38,7 @@ impl Backoff {
 
     /// Returns the delay after a connection was lost.
     pub(crate) fn next(&mut self) -> Duration {
-        self.last = self.last.saturating_mul(2).clamp(SHORTEST, self.longest);
+        self.last = self.last.saturating_mul(2).clamp(SHORTEST_DELAY, self.longest);
         self.last
     }
 }
@@ -74,6 +68,7 @@ pub(crate) fn jittered(delay: Duration, runtime: &dyn Runtime) -> Duration {
 mod tests {
     use super::*;
     use crate::handshake::unsuitable_mode;
+    use crate::options::LONGEST_DELAY;
 
     const REASON: &str = "Connection refused (os error 111)";
 
@@ -83,7 +78,7 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_maximum() {
-        let mut backoff = Backoff::new(LONGEST);
+        let mut backoff = Backoff::new(LONGEST_DELAY);
         assert_eq!(vec![10, 20, 40, 80, 160, 200, 200], delays(&mut backoff, 7));
         backoff.reset();
         assert_eq!(vec![10, 20], delays(&mut backoff, 2));
@@ -106,7 +101,7 @@ mod tests {
             unsuitable_mode("redis_mode:sentinel").unwrap(),
             unsuitable_mode("redis_mode:cluster").unwrap(),
         ] {
-            assert_eq!(DENIED, Backoff::new(LONGEST).after(reason), "{reason}");
+            assert_eq!(DENIED, Backoff::new(LONGEST_DELAY).after(reason), "{reason}");
             assert_eq!(2 * DENIED, Backoff::new(2 * DENIED).after(reason));
         }
         for reason in [
@@ -115,7 +110,7 @@ mod tests {
             "connection attempt timed out (300ms)",
             "the connection was lost",
         ] {
-            assert_eq!(SHORTEST, Backoff::new(LONGEST).after(reason), "{reason}");
+            assert_eq!(SHORTEST_DELAY, Backoff::new(LONGEST_DELAY).after(reason), "{reason}");
         }
     }
 
@@ -123,8 +118,8 @@ mod tests {
     fn jitter_is_between_half_and_all_of_the_delay() {
         let runtime = redlock_core::TokioRuntime::new();
         for _ in 0..1000 {
-            let delay = jittered(LONGEST, &runtime);
-            assert!((LONGEST / 2..=LONGEST).contains(&delay), "{delay:?}");
+            let delay = jittered(LONGEST_DELAY, &runtime);
+            assert!((LONGEST_DELAY / 2..=LONGEST_DELAY).contains(&delay), "{delay:?}");
         }
     }
 }

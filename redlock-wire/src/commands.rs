@@ -20,17 +20,21 @@ use redlock_core::Resource;
 use redlock_core::node::{self, NodeError, Watch};
 use smallvec::{SmallVec, smallvec};
 
-use crate::conn_state::Link;
-use crate::connection::{Command, Connection, Reply};
+use crate::connection::Connection;
+use crate::message::{Command, Reply};
 use crate::options::Options;
 use crate::push::{Changed, Hub};
 use crate::reply::{self, unanswered};
-use crate::script::{Script, ScriptArgs, is_unknown_script, key, script};
+use crate::script::{Script, ScriptArgs, key, script};
 
 pub(crate) static ACQUIRE: Script = script!("scripts/readers.lua", "scripts/acquire.lua");
 pub(crate) static EXTEND: Script =
     script!("scripts/extend_one.lua", "scripts/readers.lua", "scripts/extend.lua");
-static INSPECT: Script = script!("scripts/readers.lua", "scripts/inspect.lua");
+/// Returns the holder of a resource and the remaining time.
+///
+/// This is a script: between two commands the key may expire and be acquired by another client. The time of the new
+/// holder would then be reported for the old one.
+pub(crate) static INSPECT: Script = script!("scripts/readers.lua", "scripts/inspect.lua");
 pub(crate) static KEEP: Script = script!("scripts/readers.lua", "scripts/keep.lua");
 pub(crate) static RELEASE: Script =
     script!("scripts/release_one.lua", "scripts/readers.lua", "scripts/release.lua");
@@ -46,23 +50,9 @@ pub(crate) fn scripts() -> [&'static str; 4] {
     [ACQUIRE.text, EXTEND.text, RELEASE.text, INSPECT.text]
 }
 
-/// Reads the holder of a resource and the remaining time.
-///
-/// This is a script: between two commands the key may expire and be acquired by another client. The time of the new
-/// holder would then be reported for the old one.
-pub(crate) async fn inspect<C: Connection>(
-    link: &Link<C>,
-    options: &Options,
-    resource: &Resource,
-) -> Result<node::Reply, NodeError> {
-    let script_args =
-        || ScriptArgs { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() };
-    let mut reply = link.vote(script_args().call::<C>("EVALSHA", &INSPECT.sha)).await;
-    if is_unknown_script(&reply) {
-        let eval = script_args().call::<C>("EVAL", INSPECT.text);
-        reply = Box::pin(link.vote(eval)).await;
-    }
-    reply::holding(reply.map_err(|failure| unanswered(&failure))?, resource)
+/// Returns the keys and arguments of [`INSPECT`].
+pub(crate) fn inspection<'a>(options: &Options, resource: &'a Resource) -> ScriptArgs<'a> {
+    ScriptArgs { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() }
 }
 
 /// Watches a resource, and reads its availability.

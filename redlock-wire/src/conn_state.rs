@@ -9,21 +9,23 @@ mod loom_tests;
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::node::{Admission, ConnectionId, Quarantine, QuarantineReason, ServerId};
+use redlock_core::node::{ConnectionId, QuarantineReason, ServerId};
 use redlock_core::runtime::Instant;
 
 use crate::admission::Behind;
+use crate::admission::keeper::Checked;
 use crate::admission::look::{self, GET, Look};
-use crate::admission::rule::Finding;
-use crate::connection::{Connection, Failure, Reply};
+use crate::connection::Connection;
+use crate::gate::rule::Finding;
 use crate::handshake::Server;
+use crate::message::{Failure, Reply};
 use crate::native;
 use crate::push::Hub;
-use crate::request::{Dialect, Exchange};
+use crate::request::{Dialect, Step};
 use crate::socket::{Observation, SocketHandle};
 use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry;
@@ -60,28 +62,32 @@ pub(crate) struct Link<K: Connection> {
     keeps_order: bool,
     /// `true` once the server has rejected a native command. It publishes no other data.
     only_scripts: AtomicBool,
-    health: Mutex<Health>,
+    /// `true` once the connection is not in use any more.
+    replaced: AtomicBool,
+    /// `true` if the runtime that opened the connection has shut down.
+    orphaned: AtomicBool,
+    /// The number of requests that were dropped without a reply, since the last reply.
+    ///
+    /// It changes under the mutex of `doubt`. A request to a responsive server reads it only, and locks nothing.
+    unanswered: AtomicU32,
+    doubt: Mutex<Doubt>,
     /// Notified when a request is dropped while there was no doubt.
     doubted: Event,
 }
 
-/// The knowledge of requests about a connection.
+/// The knowledge about a connection over which requests were dropped.
 #[derive(Default)]
-struct Health {
-    /// The number of requests that were dropped without a reply, since the last reply.
-    unanswered: u32,
-    /// The number of requests that were sent since the first of them.
-    sent_in_doubt: u32,
-    /// The time when the first of them was dropped, or of the last probe since.
-    doubted_at: Instant,
-    /// `true` if the runtime that opened the connection has shut down.
-    orphaned: bool,
+struct Doubt {
+    /// The number of requests that were sent since the first one was dropped.
+    sent: u32,
+    /// The time when the first one was dropped, or of the last probe since.
+    since: Instant,
 }
 
 impl<K: Connection> Link<K> {
     /// Sends a request behind all that were sent before.
-    pub(crate) async fn call(&self, request: K::Packed) -> Result<Reply, Failure> {
-        self.connection.call(request).await
+    pub(crate) fn call(&self, request: K::Packed) -> impl Future<Output = Result<Reply, Failure>> + Send {
+        self.connection.call(request)
     }
 
     /// Returns the features of the server that requests use.
@@ -92,48 +98,49 @@ impl<K: Connection> Link<K> {
     }
 
     /// Records that the server rejected a native command. If it always will, only scripts are sent from now on.
-    pub(crate) fn learn(&self, exchange: Exchange, reply: &Result<Reply, Failure>) {
-        let is_native = matches!(exchange, Exchange::Native(_));
+    pub(crate) fn learn(&self, step: Step, reply: &Result<Reply, Failure>) {
+        let is_native = matches!(step, Step::Native(_));
         if is_native && reply.as_ref().is_ok_and(native::is_unavailable) {
             self.only_scripts.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Sends a request. If its reply is a vote, the check follows that a [vote](Self::vote) needs.
-    pub(crate) async fn request(&self, request: K::Packed, is_vote: bool) -> Result<Reply, Failure> {
-        if is_vote { self.vote(request).await } else { self.call(request).await }
-    }
-
-    /// Sends a request whose reply is a vote, with the check that must follow it.
+    /// Sends a request. If its reply is a vote, the check follows that it needs.
     ///
     /// Without an admission the vote does not count in any case, so no check follows.
-    pub(crate) async fn vote(&self, request: K::Packed) -> Result<Reply, Failure> {
-        let reply = match self.behind {
-            Behind::Nothing => self.call(request).await?,
-            _ if !self.hub.gate().is_admitted() => self.call(request).await?,
-            Behind::Stamp => {
-                let (reply, stamp) = Box::pin(self.both(request, K::pack(GET))).await?;
-                self.hub.gate().compare(&stamp);
-                reply
-            }
-            Behind::Look(longest) => {
-                let look = Look { longest, vouch: false, tracked: false };
-                let (reply, found) = Box::pin(self.both(request, look.short::<K>())).await?;
-                match look::read(&[found]) {
-                    Some(Finding::Stamp(stamp)) => {
-                        self.hub.gate().compare(&Reply::Bytes(stamp.text.to_vec()));
-                    }
-                    // Denied: the connection is admitted without a stamp.
-                    None => {}
-                    Some(_) => self.hub.gate().lose(QuarantineReason::NotChecked),
-                }
-                reply
-            }
-        };
-        if matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
+    pub(crate) async fn request(&self, request: K::Packed, is_vote: bool) -> Result<Reply, Failure> {
+        let is_checked = is_vote && self.behind != Behind::Nothing && self.hub.gate().is_admitted();
+        let reply =
+            if is_checked { Box::pin(self.checked_vote(request)).await? } else { self.call(request).await? };
+        if is_vote && matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
             self.hub.gate().lose(QuarantineReason::Replica);
         }
         Ok(reply)
+    }
+
+    /// Sends a request with the check behind it.
+    async fn checked_vote(&self, request: K::Packed) -> Result<Reply, Failure> {
+        let gate = self.hub.gate();
+        let Behind::Look(longest) = self.behind else {
+            let (reply, stamp) = self.both(request, K::pack(GET)).await?;
+            gate.compare(&stamp);
+            return Ok(reply);
+        };
+        let look = Look { longest, vouch: false, tracked: false };
+        let (reply, found) = self.both(request, look.short::<K>()).await?;
+        match look::read(&[found]) {
+            Some(Finding::Stamp(stamp)) => gate.compare(&Reply::Bytes(stamp.text.to_vec())),
+            // Denied: the connection is admitted without a stamp.
+            None => {}
+            Some(_) => gate.lose(QuarantineReason::NotChecked),
+        }
+        Ok(reply)
+    }
+
+    /// Returns the parts of the connection that its restart admission needs.
+    pub(crate) fn checked(&self) -> Checked<'_, K> {
+        let Self { connection, hub, server, behind, .. } = self;
+        Checked { connection, gate: hub.gate(), behind: *behind, is_tracked: server.pushes.is_ok() }
     }
 
     /// Sends two requests in one pipeline.
@@ -146,11 +153,23 @@ impl<K: Connection> Link<K> {
         }
     }
 
+    /// Returns the identifier of the connection, if it keeps the order.
+    pub(crate) fn id(&self) -> Option<ConnectionId> {
+        self.keeps_order.then_some(ConnectionId(self.generation))
+    }
+
+    /// Returns whether the connection is not in use any more.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
+    }
+
     /// Records a reply: the connection works.
     pub(crate) fn answered(&self) {
-        let mut health = locked(&self.health);
-        health.unanswered = 0;
-        health.sent_in_doubt = 0;
+        if self.is_doubted() {
+            let mut doubt = locked(&self.doubt);
+            self.unanswered.store(0, Ordering::Relaxed);
+            doubt.sent = 0;
+        }
     }
 
     /// Returns whether requests were dropped since the last reply.
@@ -160,18 +179,18 @@ impl<K: Connection> Link<K> {
 
     /// Returns the number of requests in a row that were dropped.
     pub(crate) fn unanswered(&self) -> u32 {
-        locked(&self.health).unanswered
+        self.unanswered.load(Ordering::Relaxed)
     }
 
     /// Records at `now` that a request was dropped while there was no doubt. Any number of concurrent ones counts as
     /// one.
     pub(crate) fn doubt(&self, now: Instant) {
-        let mut health = locked(&self.health);
-        if health.unanswered == 0 {
-            health.unanswered = 1;
-            health.doubted_at = now;
+        let mut doubt = locked(&self.doubt);
+        if self.unanswered() == 0 {
+            self.unanswered.store(1, Ordering::Relaxed);
+            doubt.since = now;
         }
-        drop(health);
+        drop(doubt);
         self.doubted.notify(usize::MAX);
     }
 
@@ -182,28 +201,29 @@ impl<K: Connection> Link<K> {
 
     /// Records that the supervisor is still probing at `now`.
     pub(crate) fn probed(&self, now: Instant) {
-        locked(&self.health).doubted_at = now;
+        locked(&self.doubt).since = now;
     }
 
     /// Records that a request was dropped at `now`. Returns how many in a row that makes, and the time since the last
     /// supervision.
     pub(crate) fn request_dropped(&self, now: Instant) -> (u32, Duration) {
-        let mut health = locked(&self.health);
-        health.unanswered = health.unanswered.saturating_add(1);
-        (health.unanswered, now.saturating_duration_since(health.doubted_at))
+        let doubt = locked(&self.doubt);
+        let unanswered = self.unanswered().saturating_add(1);
+        self.unanswered.store(unanswered, Ordering::Relaxed);
+        (unanswered, now.saturating_duration_since(doubt.since))
     }
 
     /// Records that a request is to be sent despite the doubt. Returns how many were sent before.
     pub(crate) fn sent_in_doubt(&self) -> u32 {
-        let mut health = locked(&self.health);
-        let before = health.sent_in_doubt;
-        health.sent_in_doubt = before.saturating_add(1);
+        let mut doubt = locked(&self.doubt);
+        let before = doubt.sent;
+        doubt.sent = before.saturating_add(1);
         before
     }
 
     /// Returns whether the runtime that opened the connection has shut down.
     pub(crate) fn is_orphaned(&self) -> bool {
-        locked(&self.health).orphaned
+        self.orphaned.load(Ordering::Relaxed)
     }
 
     /// Returns the activity on the socket, or `None` if the adapter does not own the socket.
@@ -244,31 +264,13 @@ impl<K: Connection> ConnState<K> {
 
     /// Returns the present state.
     pub(crate) fn state(&self) -> State<K> {
-        locked(&self.current).state.clone()
+        self.state_and_server().0
     }
 
-    /// Returns the connection in use, if it keeps the order.
-    ///
-    /// A caller that reads the same connection twice knows that it did not change in between.
-    pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        match &locked(&self.current).state {
-            State::Up(link) if link.keeps_order => Some(ConnectionId(link.generation)),
-            _ => None,
-        }
-    }
-
-    /// Returns whether votes over the connection in use count.
-    ///
-    /// `wait` and `now` are needed only for the time left of a quarantine.
-    pub(crate) fn admission(
-        &self,
-        wait: impl FnOnce() -> Duration,
-        now: impl FnOnce() -> Instant,
-    ) -> Admission {
-        match &locked(&self.current).state {
-            State::Up(link) => link.hub.gate().admission(wait, now),
-            _ => Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked)),
-        }
+    /// Returns the present state, and the last server that was reached.
+    pub(crate) fn state_and_server(&self) -> (State<K>, Option<ServerId>) {
+        let current = locked(&self.current);
+        (current.state.clone(), current.server)
     }
 
     /// Returns why there is no connection, if that is known.
@@ -277,11 +279,6 @@ impl<K: Connection> ConnState<K> {
             State::Down { reason, .. } => Some(reason.clone()),
             _ => None,
         }
-    }
-
-    /// Returns the last server that was reached.
-    pub(crate) fn server(&self) -> Option<ServerId> {
-        locked(&self.current).server
     }
 
     /// Listens for the next change, or for the drop of the node.
@@ -340,7 +337,10 @@ impl<K: Connection> ConnState<K> {
             behind,
             keeps_order,
             only_scripts: AtomicBool::new(false),
-            health: Mutex::default(),
+            replaced: AtomicBool::new(false),
+            orphaned: AtomicBool::new(false),
+            unanswered: AtomicU32::new(0),
+            doubt: Mutex::default(),
             doubted: Event::new(),
         });
         self.change(current, State::Up(Arc::clone(&link)));
@@ -370,7 +370,7 @@ impl<K: Connection> ConnState<K> {
         let current = locked(&self.current);
         if current.epoch == epoch {
             if let State::Up(link) = &current.state {
-                locked(&link.health).orphaned = true;
+                link.orphaned.store(true, Ordering::Relaxed);
             }
             self.change(current, State::Idle);
         }
@@ -382,9 +382,14 @@ impl<K: Connection> ConnState<K> {
         let is_up = matches!(next, State::Up(_));
         let old = mem::replace(&mut current.state, next);
         telemetry::connection_changed(&self.node, matches!(old, State::Up(_)), is_up);
-        // Closed under the mutex: once another state is seen, nothing is sent over the old connection.
+        // Closed under the mutex: once another state is seen, nothing is sent over the old connection. That
+        // includes requests that began over it and are not sent yet. A client that owns its socket may still send what
+        // it has queued. It receives no more requests: each checks `replaced` before it is sent.
         let reader = match &old {
-            State::Up(link) => link.connection.socket().and_then(SocketHandle::close),
+            State::Up(link) => {
+                link.replaced.store(true, Ordering::Release);
+                link.connection.socket().and_then(SocketHandle::close)
+            }
             _ => None,
         };
         drop(current);
@@ -411,6 +416,14 @@ impl<K: Connection> State<K> {
     /// Returns whether the connection of this generation is in use.
     pub(crate) fn is_up(&self, generation: u64) -> bool {
         matches!(self, Self::Up(link) if link.generation == generation)
+    }
+
+    /// Returns the connection in use.
+    pub(crate) fn link(&self) -> Option<&Arc<Link<K>>> {
+        match self {
+            Self::Up(link) => Some(link),
+            _ => None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use redlock_core::runtime::BoxFuture;
 
-use crate::reply::sanitize;
+use crate::text::sanitize;
 
 /// A user and a password of a server.
 ///

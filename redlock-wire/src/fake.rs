@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use event_listener::Event;
 
-use crate::connection::{Command, Connection, Connector, Failure, Reply};
+use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
+use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
 use crate::socket::SocketHandle;
 
@@ -49,6 +50,8 @@ pub(crate) struct Behavior {
     pub(crate) replies: bool,
     /// If `false`, the client does not read replies, as if its task were not scheduled.
     pub(crate) looks: bool,
+    /// If `true`, replies wait until this changes, except those of the handshake.
+    pub(crate) holds: bool,
     /// If `true`, requests fail at once. Only these failures reveal the lost connection.
     pub(crate) fails: bool,
     pub(crate) knows_scripts: bool,
@@ -60,6 +63,8 @@ pub(crate) struct Behavior {
     /// The reply to `CLIENT`; `None` if the client has no RESP3.
     pub(crate) client: Option<Reply>,
     pub(crate) pttl: Reply,
+    /// The stamp of the server, which is old enough for an admission. If it is `None`, each look fails.
+    pub(crate) stamp: Option<&'static str>,
     /// A key that the server pushes ahead of its reply to `PTTL`.
     pub(crate) pushed: &'static [u8],
 }
@@ -73,6 +78,7 @@ impl Default for Behavior {
             accepts: Ok(true),
             replies: true,
             looks: true,
+            holds: false,
             fails: false,
             knows_scripts: true,
             info,
@@ -81,6 +87,7 @@ impl Default for Behavior {
             keeps_order: true,
             client,
             pttl,
+            stamp: None,
             pushed: b"",
         }
     }
@@ -220,6 +227,7 @@ impl Connection for FakeConnection {
         if !behavior.replies {
             return self.wait_for_reply().await;
         }
+        self.fake.wait(|fake| !fake.behavior().holds).await;
         Ok(match name {
             "SET" => behavior.set,
             "GET" => behavior.get,
@@ -238,15 +246,23 @@ impl Connection for FakeConnection {
             if !behavior.replies {
                 return self.wait_for_reply().await;
             }
+            self.fake.wait(|fake| !fake.behavior().holds).await;
         }
         if names.contains(&"PTTL") {
             self.fake.hub().changed(behavior.pushed);
         }
+        let sha = || Reply::Bytes(b"sha".to_vec());
+        let stamp = behavior.stamp.map(|text| Reply::Bytes(text.into()));
         let reply = |name| match name {
+            "EVAL" => stamp.clone().map_or_else(sha, |text| {
+                Reply::Array(vec![Reply::Int(0), Reply::Int(60_000), Reply::Int(1000), text])
+            }),
+            "GET" => stamp.clone().unwrap_or_else(sha),
+            "SET" => behavior.set.clone(),
             "INFO" => behavior.info.clone(),
             "CLIENT" => behavior.client.clone().expect("only clients with RESP3 send it"),
             "PTTL" => behavior.pttl.clone(),
-            _ => Reply::Bytes(b"sha".to_vec()),
+            _ => sha(),
         };
         Ok(names.into_iter().map(reply).collect())
     }

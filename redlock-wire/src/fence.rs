@@ -36,15 +36,6 @@ pub(crate) static CONFIRM: Script = script!(
 pub(crate) static REFILL: Script =
     script!("scripts/readers.lua", "scripts/fence/look.lua", "scripts/fence/refill.lua");
 
-/// The default prefix of the counters' keys.
-pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
-
-/// The default time for which a counter is kept after its last lock has expired.
-///
-/// It must exceed the longest pause after which a client still tries to write. After a counter has expired, the next
-/// one starts from the server's time, which is greater.
-pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// Adds the keys of the counters of a claim, their TTL, and the fencing token.
 pub(crate) fn count(args: &mut ScriptArgs<'_>, options: &Options, ttl: Ttl, token: Option<FencingToken>) {
     let counters = args.keys.iter().map(|key| Cow::Owned(counter(&options.keys.fence_prefix, key)));
@@ -87,6 +78,7 @@ pub(crate) fn is_counter(fence_prefix: &[u8], key_prefix: &[u8], name: &[u8]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::FENCE_PREFIX as PREFIX;
 
     #[test]
     fn the_keys_of_counters_are_stable() {

@@ -3,7 +3,7 @@
 use redlock_core::IntoResources;
 use redlock_core::node::{Claim, Token};
 
-use crate::connection::Reply;
+use crate::message::Reply;
 use crate::{handshake, reply};
 
 /// Interprets the replies as those to every command. Returns all error messages.

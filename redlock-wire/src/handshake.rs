@@ -19,7 +19,8 @@
 use redlock_core::node::ServerId;
 
 use crate::commands;
-use crate::connection::{Command, Connection, Reply};
+use crate::connection::Connection;
+use crate::message::{Command, Reply};
 use crate::native::Native;
 use crate::options::Options;
 use crate::secret::Secret;

@@ -18,10 +18,12 @@ mod admission;
 mod attended;
 mod backoff;
 mod builder;
+mod certificates;
 mod commands;
 mod conn_state;
 mod connection;
 mod credentials;
+mod exchange;
 #[cfg(test)]
 mod fake;
 mod fence;
@@ -29,8 +31,12 @@ mod first;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gate;
 mod handshake;
+mod inner;
 mod journal;
+mod longest;
+mod message;
 mod native;
 mod node;
 mod options;
@@ -49,12 +55,14 @@ mod sync;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod text;
 pub mod tls;
 
 pub use crate::address::{Address, Endpoint};
 pub use crate::builder::{builder, valid_connectors};
-pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
+pub use crate::connection::{Connection, Connector};
 pub use crate::credentials::Credentials;
+pub use crate::message::{Command, Failure, Reply, Sent};
 pub use crate::node::Node;
 pub use crate::options::Options;
 pub use crate::pipeline::{Pipeline, Socket, decode};

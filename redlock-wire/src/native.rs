@@ -9,7 +9,8 @@
 
 use redlock_core::node::{self, NodeError};
 
-use crate::connection::{Command, Connection, Reply};
+use crate::connection::Connection;
+use crate::message::{Command, Reply};
 use crate::reply;
 
 /// A command that deletes a key if it holds a given value.

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
-use crate::admission::Longest;
+use crate::certificates::{Certificates, Identity};
 use crate::credentials::{Credentials, Source};
-use crate::tls::{Certificates, Identity};
-use crate::{backoff, fence};
+use crate::longest::Longest;
 
 /// The runtime of a node, and its options.
 ///
@@ -43,6 +42,22 @@ pub(crate) struct Keys {
 /// The default connect timeout, 300 ms. TCP, TLS and the handshake take about four round trips, so it suffices around
 /// the world. With the longest backoff (200 ms), a server that comes back is used again within a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// The shortest delay between two connection attempts. It does not burden a server that closes every connection at once.
+pub(crate) const SHORTEST_DELAY: Duration = Duration::from_millis(10);
+
+/// The default of the longest delay between them. With a connect timeout of 300 ms, a server that comes back is used again within a
+/// second.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_millis(200);
+
+/// The default prefix of the keys of fencing counters.
+pub(crate) const FENCE_PREFIX: &[u8] = b"redlock:fence:";
+
+/// The default time for which a fencing counter is kept after its last lock has expired.
+///
+/// It must exceed the longest pause after which a client still tries to write. After a counter has expired, the next
+/// one starts from the server's time, which is greater.
+const FENCE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The upper limit when a node timeout raises the connect timeout.
 const LONGEST_RAISED: Duration = Duration::from_secs(10);
@@ -102,12 +117,12 @@ impl Options {
     /// ```
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         let keys =
-            Keys { prefix: [].into(), fence_prefix: fence::PREFIX.into(), fence_retention: fence::RETENTION };
+            Keys { prefix: [].into(), fence_prefix: FENCE_PREFIX.into(), fence_retention: FENCE_RETENTION };
         let connect_timeout = ConnectTimeout::of(CONNECT_TIMEOUT);
         Self {
             runtime,
             connect_timeout,
-            reconnect_delay: backoff::LONGEST,
+            reconnect_delay: LONGEST_DELAY,
             native_commands: true,
             keys: Arc::new(keys),
             longest: None,
@@ -224,7 +239,7 @@ impl Options {
     /// # drop(options); }
     /// ```
     pub fn reconnect_delay(mut self, max: Duration) -> Self {
-        self.reconnect_delay = max.max(backoff::SHORTEST);
+        self.reconnect_delay = max.max(SHORTEST_DELAY);
         self
     }
 

@@ -13,8 +13,9 @@ use std::time::Duration;
 use redlock_core::runtime::Runtime;
 
 use crate::conn_state::Link;
-use crate::connection::{Command, Connection};
+use crate::connection::Connection;
 use crate::first::{First, first};
+use crate::message::Command;
 
 /// The interval between probes while no request is unanswered.
 const INTERVAL: Duration = Duration::from_secs(5);

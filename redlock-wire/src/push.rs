@@ -22,8 +22,7 @@ use std::task::{Context, Poll};
 use event_listener::{Event, EventListener};
 use redlock_core::node::QuarantineReason;
 
-use crate::admission::STAMP;
-use crate::admission::gate::Gate;
+use crate::gate::{Gate, STAMP};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The number of keys for which capacity is kept when they are gone. The memory of a larger burst is freed.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use redlock_core::node::{self, Availability, Claim, Denial, LockEntry, NodeError, Token};
 use redlock_core::{FencingToken, Resource};
 
-use crate::connection::{Failure, Reply, Sent};
+use crate::message::{Failure, Reply, Sent};
+use crate::text::sanitize;
 
 /// Returns the error of a command without a reply.
 pub(crate) fn unanswered(failure: &Failure) -> NodeError {
@@ -219,31 +220,6 @@ fn unexpected_reply(reply: &Reply) -> NodeError {
     NodeError::unknown(format!("unexpected reply: {reply}"))
 }
 
-/// Returns the part of a message that is fit for reports and logs.
-///
-/// The result is one line of limited length, without command arguments and advice about commands. Unprintable
-/// characters, such as terminal control sequences, are escaped.
-pub(crate) fn sanitize(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    let end = SUPERFLUOUS.iter().filter_map(|text| line.find(text)).min().unwrap_or(line.len());
-    let mut text = String::with_capacity(end.min(LONGEST));
-    for char in line[..end].chars().take(LONGEST) {
-        match char {
-            '"' | '\'' | '\\' => text.push(char),
-            _ => text.extend(char.escape_debug()),
-        }
-    }
-    text
-}
-
-/// The beginnings of the parts that are left out.
-///
-/// They are the arguments of an unknown command, and the advice of a server that requires a login.
-const SUPERFLUOUS: [&str; 2] = [", with args beginning with", ", otherwise the HELLO"];
-
-/// The maximum length in characters; messages of servers are shorter.
-const LONGEST: usize = 200;
-
 #[cfg(test)]
 mod tests {
     use redlock_core::IntoResources;
@@ -445,15 +421,6 @@ mod tests {
         ] {
             assert_eq!("ERR unknown command 'HELLO'", shown);
         }
-        assert_eq!("one", sanitize("one\r\ntwo"));
-        let login = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
-                     AUTH <user> <pass> option can be used to authenticate the client";
-        assert_eq!("NOAUTH HELLO must be called with the client already authenticated", sanitize(login));
-        assert_eq!(200, sanitize(&"ü".repeat(300)).chars().count());
-        assert_eq!(
-            r"ERR \u{1b}[31m it's \u{7}\u{202e} \r\t",
-            sanitize("ERR \x1b[31m it's \x07\u{202e} \r\t\n")
-        );
         let shown = format!("{0} {0:?}", vote(&Reply::Array(vec![bytes("hunter2")]), &claim()).unwrap_err());
         assert!(!shown.contains("hunter2"), "{shown}");
     }

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 
 use redlock_core::node::{self, Claim, NodeError, Request, Ttl};
 
-use crate::connection::{Command, Connection, Failure, Reply};
+use crate::connection::Connection;
+use crate::message::{Command, Failure, Reply};
 use crate::native::{self, Native};
 use crate::options::Options;
 use crate::reply::{self, unanswered};
@@ -37,9 +38,9 @@ pub(crate) struct Dialect {
     pub(crate) scripts: bool,
 }
 
-/// The command to which a reply belongs. One operation needs up to four, if each reply is not sufficient.
+/// The command to which a reply belongs. One request needs up to four, if each reply is not sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exchange {
+pub(crate) enum Step {
     /// `SET .. NX GET`.
     SetGet,
     /// `SET .. NX`, for a server that does not support `GET` with it.
@@ -72,57 +73,46 @@ impl<'a> ClaimRequest<'a> {
     }
 
     /// Returns the first command. A command that replaces the script has a single key.
-    pub(crate) fn first(&self, dialect: Dialect) -> Exchange {
+    pub(crate) fn first(&self, dialect: Dialect) -> Step {
         let is_single = self.claim.resources().len() == 1;
         match self.request {
-            Request::Acquire(..) if is_single && dialect.set_get => Exchange::SetGet,
-            Request::Acquire(..) if is_single => Exchange::Set,
-            Request::Release(_) if is_single => dialect.delete.map_or(Exchange::EvalSha, Exchange::Native),
-            _ => Exchange::EvalSha,
+            Request::Acquire(..) if is_single && dialect.set_get => Step::SetGet,
+            Request::Acquire(..) if is_single => Step::Set,
+            Request::Release(_) if is_single => dialect.delete.map_or(Step::EvalSha, Step::Native),
+            _ => Step::EvalSha,
         }
     }
 
     /// Returns a command in the client's packed form.
-    pub(crate) fn pack<C: Connection>(&self, exchange: Exchange) -> C::Packed {
-        match exchange {
-            Exchange::SetGet | Exchange::Set => C::pack(Command::SetIfAbsent {
+    pub(crate) fn pack<C: Connection>(&self, step: Step) -> C::Packed {
+        match step {
+            Step::SetGet | Step::Set => C::pack(Command::SetIfAbsent {
                 key: &self.key(),
                 value: self.claim.token().as_bytes(),
                 millis: self.ttl.map_or(0, Ttl::as_millis),
-                get: exchange == Exchange::SetGet,
+                get: step == Step::SetGet,
             }),
-            Exchange::Get => C::pack(Command::Other { name: "GET", args: &[&self.key()] }),
-            Exchange::Native(native) => native.pack::<C>(&self.key(), self.claim.token().as_bytes()),
-            Exchange::EvalSha => self.script_args().call::<C>("EVALSHA", &self.script.sha),
-            Exchange::Eval => self.script_args().call::<C>("EVAL", self.script.text),
+            Step::Get => C::pack(Command::Other { name: "GET", args: &[&self.key()] }),
+            Step::Native(native) => native.pack::<C>(&self.key(), self.claim.token().as_bytes()),
+            Step::EvalSha => self.script_args().call::<C>("EVALSHA", &self.script.sha),
+            Step::Eval => self.script_args().call::<C>("EVAL", self.script.text),
         }
     }
 
-    /// Returns whether the reply counts only from a server that has lost nothing.
-    pub(crate) fn is_vote(&self) -> bool {
-        !matches!(self.request, Request::Release(_))
-    }
-
     /// Returns the next command, if the reply to this one is not sufficient.
-    pub(crate) fn next(
-        exchange: Exchange,
-        reply: &Result<Reply, Failure>,
-        dialect: Dialect,
-    ) -> Option<Exchange> {
-        match (exchange, reply) {
+    pub(crate) fn next(step: Step, reply: &Result<Reply, Failure>, dialect: Dialect) -> Option<Step> {
+        match (step, reply) {
             // Nothing was set. `GET` distinguishes another holder from a replay of this claim.
-            (Exchange::Set, Ok(Reply::Nil)) => Some(Exchange::Get),
+            (Step::Set, Ok(Reply::Nil)) => Some(Step::Get),
             // Only scripts handle readers, and distinguish them from a value that is not a lock.
-            (Exchange::SetGet | Exchange::Get | Exchange::Native(_), Ok(Reply::Error(message)))
+            (Step::SetGet | Step::Get | Step::Native(_), Ok(Reply::Error(message)))
                 if dialect.scripts && message.starts_with("WRONGTYPE") =>
             {
-                Some(Exchange::EvalSha)
+                Some(Step::EvalSha)
             }
             // Nothing was changed. The script is sent in full, since the server may have lost it.
-            (Exchange::Native(_), Ok(reply)) if dialect.scripts && native::is_rejected(reply) => {
-                Some(Exchange::Eval)
-            }
-            (Exchange::EvalSha, reply) if is_unknown_script(reply) => Some(Exchange::Eval),
+            (Step::Native(_), Ok(reply)) if dialect.scripts && native::is_rejected(reply) => Some(Step::Eval),
+            (Step::EvalSha, reply) if is_unknown_script(reply) => Some(Step::Eval),
             _ => None,
         }
     }
@@ -139,12 +129,12 @@ impl<'a> ClaimRequest<'a> {
     }
 
     /// Interprets the reply to the last command.
-    pub(crate) fn read(&self, reply: Reply, exchange: Exchange) -> Result<node::Reply, NodeError> {
-        match (exchange, self.request) {
-            (Exchange::SetGet, _) => reply::set_get(reply, self.claim),
-            (Exchange::Set, _) => reply::set(&reply),
-            (Exchange::Get, _) => reply::get(reply, self.claim),
-            (Exchange::Native(_), _) => native::deleted(&reply),
+    pub(crate) fn read(&self, reply: Reply, step: Step) -> Result<node::Reply, NodeError> {
+        match (step, self.request) {
+            (Step::SetGet, _) => reply::set_get(reply, self.claim),
+            (Step::Set, _) => reply::set(&reply),
+            (Step::Get, _) => reply::get(reply, self.claim),
+            (Step::Native(_), _) => native::deleted(&reply),
             (_, Request::Release(_)) => reply::deleted(&reply),
             (_, Request::AcquireFenced(..)) => reply::fenced_vote(&reply, self.claim),
             (_, Request::Confirm(..) | Request::Refill(..)) => reply::confirm_vote(&reply, self.claim),
@@ -177,26 +167,26 @@ mod tests {
 
     const DIALECT: Dialect = Dialect { set_get: true, delete: None, scripts: true };
 
-    fn next(exchange: Exchange, reply: Reply) -> Option<Exchange> {
-        ClaimRequest::next(exchange, &Ok(reply), DIALECT)
+    fn next(step: Step, reply: Reply) -> Option<Step> {
+        ClaimRequest::next(step, &Ok(reply), DIALECT)
     }
 
     #[test]
     fn an_acquire_continues_until_a_reply_is_sufficient() {
         let error = |text: &str| Reply::Error(text.into());
         let wrong_type = || error("WRONGTYPE Operation against a key");
-        assert_eq!(None, next(Exchange::SetGet, Reply::Nil), "granted");
-        assert_eq!(None, next(Exchange::SetGet, Reply::Bytes(b"other".into())), "denied");
-        assert_eq!(Some(Exchange::EvalSha), next(Exchange::SetGet, wrong_type()), "readers, perhaps");
-        assert_eq!(Some(Exchange::Get), next(Exchange::Set, Reply::Nil));
-        assert_eq!(None, next(Exchange::Get, Reply::Bytes(b"other".into())));
-        assert_eq!(Some(Exchange::EvalSha), next(Exchange::Get, wrong_type()));
-        assert_eq!(Some(Exchange::Eval), next(Exchange::EvalSha, error("NOSCRIPT No matching script")));
-        let native = Exchange::Native(Native::DelIfEq);
-        assert_eq!(Some(Exchange::EvalSha), next(native, wrong_type()), "a reader, perhaps");
-        assert_eq!(Some(Exchange::Eval), next(native, error("ERR unknown command 'DELIFEQ'")));
+        assert_eq!(None, next(Step::SetGet, Reply::Nil), "granted");
+        assert_eq!(None, next(Step::SetGet, Reply::Bytes(b"other".into())), "denied");
+        assert_eq!(Some(Step::EvalSha), next(Step::SetGet, wrong_type()), "readers, perhaps");
+        assert_eq!(Some(Step::Get), next(Step::Set, Reply::Nil));
+        assert_eq!(None, next(Step::Get, Reply::Bytes(b"other".into())));
+        assert_eq!(Some(Step::EvalSha), next(Step::Get, wrong_type()));
+        assert_eq!(Some(Step::Eval), next(Step::EvalSha, error("NOSCRIPT No matching script")));
+        let native = Step::Native(Native::DelIfEq);
+        assert_eq!(Some(Step::EvalSha), next(native, wrong_type()), "a reader, perhaps");
+        assert_eq!(Some(Step::Eval), next(native, error("ERR unknown command 'DELIFEQ'")));
         assert_eq!(None, next(native, Reply::Int(0)));
-        for end in [Exchange::EvalSha, Exchange::Eval] {
+        for end in [Step::EvalSha, Step::Eval] {
             assert_eq!(None, next(end, wrong_type()));
         }
     }

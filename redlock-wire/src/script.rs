@@ -7,7 +7,8 @@ use redlock_core::Resource;
 use redlock_core::node::{Claim, Ttl};
 use smallvec::SmallVec;
 
-use crate::connection::{Command, Connection, Failure, Reply};
+use crate::connection::Connection;
+use crate::message::{Command, Failure, Reply};
 
 /// A Lua script, called by the SHA-1 of its text.
 pub(crate) struct Script {

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::connection::Connector;
 use crate::credentials::Credentials;
-use crate::reply::sanitize;
+use crate::text::sanitize;
 
 /// The replacement of the secret.
 const HIDDEN: &str = "...";

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
-use crate::connection::{Command, Connection, Connector, Reply};
+use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
 use crate::first::{First, first};
+use crate::message::{Command, Reply};
 use crate::options::Options;
 use crate::push::Hub;
 use crate::secret::Secret;

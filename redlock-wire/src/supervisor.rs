@@ -13,19 +13,19 @@ use std::time::Duration;
 use redlock_core::runtime::Instant;
 
 use crate::admission::Behind;
-use crate::admission::gate::Ticket;
 use crate::admission::keeper::Keeper;
 use crate::admission::look::{self, Look};
-use crate::admission::rule::Finding;
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
-use crate::conn_state::Link;
+use crate::conn_state::{Link, State};
 use crate::connection::{Connection, Connector};
 use crate::first::{First, first};
+use crate::gate::Ticket;
+use crate::gate::rule::Finding;
 use crate::handshake::{Server, handshake};
-use crate::node::Inner;
+use crate::inner::Inner;
 use crate::options::Options;
-use crate::probe::{LOST, MIN_SILENCE, unresponsive};
+use crate::probe::{LOST, MIN_SILENCE, UNRESPONSIVE, unresponsive};
 use crate::push::Hub;
 use crate::secret::Secret;
 
@@ -54,11 +54,43 @@ struct Opened<K> {
 }
 
 /// Starts the supervisor of an epoch on the runtime of the caller.
-pub(crate) fn supervise<C: Connector>(node: &Arc<Inner<C>>, epoch: u64) {
+fn supervise<C: Connector>(node: &Arc<Inner<C>>, epoch: u64) {
     let (connector, options) = (Arc::clone(&node.connector), node.options.clone());
     let keeper = node.keeper.clone();
     let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, keeper, epoch };
     node.options.runtime.spawn(Box::pin(supervisor.run()));
+}
+
+impl<C: Connector> Inner<C> {
+    /// Starts a supervisor if none is running. Returns whether it has started one.
+    pub(crate) fn start(self: &Arc<Self>) -> bool {
+        let (now, later) = (self.options.runtime.now(), due(&self.options, Duration::ZERO));
+        let epoch = self.conn.take_over(|state| match state {
+            State::Idle => Some(State::Connecting { due: later }),
+            State::Connecting { due } if now > *due => Some(State::Connecting { due: later }),
+            State::Down { reason, due } if now > *due => {
+                Some(State::Down { reason: reason.clone(), due: later })
+            }
+            _ => None,
+        });
+        if let Some(epoch) = epoch {
+            supervise(self, epoch);
+        }
+        epoch.is_some()
+    }
+
+    /// Gives up a connection that is unresponsive and unsupervised. A new supervisor takes over.
+    pub(crate) fn break_off(self: &Arc<Self>, generation: u64) {
+        let reason = UNRESPONSIVE.to_owned();
+        let due = due(&self.options, Duration::ZERO);
+        let epoch = self.conn.take_over(|state| {
+            if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
+        });
+        if let Some(epoch) = epoch {
+            self.journal.down(self.connector.label(), UNRESPONSIVE, self.options.runtime.now());
+            supervise(self, epoch);
+        }
+    }
 }
 
 /// Returns the time by which a supervisor should have changed the state.
@@ -191,7 +223,7 @@ impl<C: Connector> Supervisor<C> {
     /// Keeps the admission of the connection up to date.
     async fn keep(&self, link: &Link<C::Connection>) -> Infallible {
         match &self.keeper {
-            Some(keeper) => keeper.keep(link, &*self.options.runtime).await,
+            Some(keeper) => keeper.keep(&link.checked(), &*self.options.runtime).await,
             None => pending().await,
         }
     }

@@ -6,11 +6,12 @@ mod native;
 mod with_rustls;
 
 use std::future::Future;
-use std::{fmt, io};
+use std::io;
 
 use redlock_core::Error;
 
 use crate::address::Endpoint;
+use crate::certificates::Certificates;
 use crate::options::Options;
 use crate::push::Hub;
 
@@ -22,31 +23,6 @@ pub use self::with_rustls::rustls_config;
 /// The message if no certificate authority is known.
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 const NO_ROOTS: &str = "no root certificate: install those of the system, or pass the content of a PEM file";
-
-/// Certificates in PEM.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Certificates {
-    /// The trusted root certificates; `None` for those of the system.
-    pub(crate) roots: Option<Vec<u8>>,
-    pub(crate) identity: Option<Identity>,
-}
-
-/// The certificate of the client with its key.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) certificate: Vec<u8>,
-    pub(crate) key: Vec<u8>,
-}
-
-/// Shows which certificates are set, and no content.
-impl fmt::Debug for Certificates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates")
-            .field("roots", &self.roots.is_some())
-            .field("identity", &self.identity.is_some())
-            .finish()
-    }
-}
 
 /// Checks that certificates are set only for connections with TLS.
 ///

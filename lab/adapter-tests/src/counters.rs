@@ -44,7 +44,7 @@ pub(crate) async fn a_counter_is_a_number_in_a_separate_key<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     let (mine, other) = (claim("a", "mine"), claim("a", "other"));
-    assert!(node.capabilities().fencing);
+    assert!(node.profile().fencing);
 
     let first = counted(&node, &mine).await;
     assert_eq!(["a", A], server.keys()[..]);
@@ -180,7 +180,7 @@ pub(crate) async fn an_invalid_counter_is_an_error_that_names_the_resource<A: Ad
         assert!(pttl(&server, "a") <= 30_000, "no key is extended");
         assert_eq!(GRANTED, of(node.call(Request::Release(both.clone())).await));
     }
-    assert!(node.connection().is_some(), "an error reply does not end the connection");
+    assert!(node.status().connection.is_some(), "an error reply does not end the connection");
 }
 
 /// Returns the time of the server in microseconds.
@@ -220,7 +220,7 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
         assert_eq!((&*far, -1), (&*server.command(&["GET", A]), pttl(&server, A)));
         assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
     }
-    assert!(node.connection().is_some(), "an error reply does not end the connection");
+    assert!(node.status().connection.is_some(), "an error reply does not end the connection");
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -257,7 +257,7 @@ pub(crate) async fn the_retention_limits_how_far_a_counter_may_be_ahead<A: Adapt
     let ahead = |seconds: u64| token(micros(&server) + seconds * 1_000_000);
     assert_eq!(GRANTED, of(node.call(Request::Confirm(mine.clone(), minute(), ahead(100))).await));
     rejected(node.call(Request::Confirm(mine.clone(), minute(), ahead(150))).await);
-    assert_eq!(Duration::from_secs(120), node.capabilities().fence_retention);
+    assert_eq!(Duration::from_secs(120), node.profile().fence_retention);
 }
 
 #[tokio::main(flavor = "current_thread")]

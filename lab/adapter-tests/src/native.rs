@@ -85,7 +85,7 @@ pub(crate) async fn one_resource_is_locked_on_a_server_that_forbids_scripts<A: A
     );
     assert_eq!(Err(NodeErrorKind::Rejected), of(node.call(Request::Extend(mine.clone(), minute())).await));
     assert!(node.call(Request::Inspect(mine.resources()[0].clone())).await.is_err());
-    assert!(server.keys().is_empty() && node.connection().is_some());
+    assert!(server.keys().is_empty() && node.status().connection.is_some());
 }
 
 #[tokio::main(flavor = "current_thread")]

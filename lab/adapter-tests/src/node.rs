@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use redlock_core::FencingToken;
 use redlock_core::node::{
-    Claim, LockEntry, LockNode, NodeError, NodeErrorKind, Reply, Request, ServerId, Token, Ttl,
+    Begun, Claim, LockEntry, LockNode, NodeError, NodeErrorKind, Reply, Request, ServerId, Token, Ttl,
 };
 use redlock_core::{IntoResources, Resource};
 use redlock_testkit::{RedisServer, holder};
@@ -84,6 +84,14 @@ pub(crate) async fn inspected(node: &impl LockNode, resource: Resource) -> Optio
 }
 
 /// Sends requests until the node votes. Returns the time that it took.
+/// Returns the server of a request that begins now.
+fn server_of(node: &impl LockNode) -> Option<ServerId> {
+    match node.begin(&Request::Release(claim("a", "nobody"))) {
+        Begun::Sent(exchange) => exchange.server,
+        Begun::Connecting(_) => panic!("the node is connecting"),
+    }
+}
+
 async fn until_it_votes(node: &impl LockNode) -> Duration {
     let start = Instant::now();
     let probe = claim("probe", "probe");
@@ -220,7 +228,7 @@ pub(crate) async fn a_key_of_another_type_is_an_error_that_names_it<A: Adapter>(
         server.command(&["DEL", "a", "z"]);
         assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(claim.clone())).await));
     }
-    assert!(node.connection().is_some(), "an error reply does not end the connection");
+    assert!(node.status().connection.is_some(), "an error reply does not end the connection");
     server.command(&["SET", "a", "mine"]);
     assert_eq!(
         GRANTED,
@@ -234,7 +242,7 @@ pub(crate) async fn an_inspection_only_reads<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
     let name = |name: &str| Resource::new(name).unwrap();
-    assert!(node.capabilities().inspect);
+    assert!(node.profile().inspect);
     assert_eq!(None, inspected(&node, name("a")).await);
     assert!(server.keys().is_empty());
 
@@ -296,24 +304,24 @@ pub(crate) async fn a_killed_server_is_down_at_once_and_votes_again_without_traf
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
-    let (before, was) = (node.connection(), node.server());
+    let (before, was) = (node.status().connection, server_of(&node));
     assert!(before.is_some() && was.is_some());
 
     server.kill();
-    until(async || node.connection().is_none()).await;
+    until(async || node.status().connection.is_none()).await;
     let outcome = node
         .call(Request::Acquire(mine.clone(), minute()))
         .now_or_never()
         .expect("the request fails without waiting");
     assert_eq!(Err(NodeErrorKind::Unavailable), of(outcome));
-    assert_eq!(was, node.server(), "the last known server");
+    assert_eq!(was, server_of(&node), "the last known server");
 
     server.restart();
     let start = Instant::now();
-    until(async || node.connection().is_some()).await;
+    until(async || node.status().connection.is_some()).await;
     assert!(start.elapsed() < HEALED, "{:?}", start.elapsed());
-    assert_ne!(before, node.connection());
-    assert_ne!(was, node.server(), "a restarted server has another identity");
+    assert_ne!(before, node.status().connection);
+    assert_ne!(was, server_of(&node), "a restarted server has another identity");
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
 }
 
@@ -336,11 +344,11 @@ pub(crate) async fn a_hung_server_is_disconnected_after_some_requests_and_recove
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
-    let before = node.connection();
+    let before = node.status().connection;
 
     server.pause();
     let mut requests = 0;
-    while node.connection() == before {
+    while node.status().connection == before {
         // The last request fails at once, together with its connection.
         let outcome =
             timeout(Duration::from_millis(110), node.call(Request::Extend(mine.clone(), minute()))).await;
@@ -348,7 +356,7 @@ pub(crate) async fn a_hung_server_is_disconnected_after_some_requests_and_recove
         requests += 1;
     }
     assert!(requests >= 3, "{requests}");
-    assert_eq!(None, node.connection());
+    assert_eq!(None, node.status().connection);
     let outcome = node
         .call(Request::Extend(mine.clone(), minute()))
         .now_or_never()
@@ -358,7 +366,7 @@ pub(crate) async fn a_hung_server_is_disconnected_after_some_requests_and_recove
     server.resume();
     let took = until_it_votes(&node).await;
     assert!(took < HEALED, "{took:?}");
-    assert_ne!(before, node.connection());
+    assert_ne!(before, node.status().connection);
     assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
 }
 
@@ -382,7 +390,7 @@ pub(crate) async fn requests_dropped_at_once_do_not_end_the_connection<A: Adapte
     let node = node_of::<A>(&server);
     let mine = claim("a", "mine");
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
-    let before = node.connection();
+    let before = node.status().connection;
     // One more timed-out request than a connection tolerates. Dropped requests are not counted.
     for _ in 0..4 {
         let mut request = node.call(Request::Extend(mine.clone(), minute()));
@@ -390,7 +398,7 @@ pub(crate) async fn requests_dropped_at_once_do_not_end_the_connection<A: Adapte
         assert!(polled.is_pending());
     }
     assert_eq!(GRANTED, of(node.call(Request::Extend(mine.clone(), minute())).await));
-    assert_eq!(before, node.connection());
+    assert_eq!(before, node.status().connection);
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -438,14 +446,14 @@ pub(crate) async fn a_rotated_password_is_used_by_the_next_connection<A: Adapter
 
     server.command(&["ACL", "SETUSER", "locks", "<first", ">second"]);
     *password.lock().unwrap() = "second";
-    let before = node.connection();
+    let before = node.status().connection;
     assert_eq!(
         GRANTED,
         of(node.call(Request::Acquire(claim("b", "mine"), minute())).await),
         "the connection stays logged in"
     );
     server.command(&["CLIENT", "KILL", "USER", "locks"]);
-    until(async || node.connection() != before).await;
+    until(async || node.status().connection != before).await;
     until_it_votes(&node).await;
 }
 
@@ -462,7 +470,7 @@ pub(crate) async fn a_server_without_resp3_works_and_recovers<A: Adapter>() {
         of(node.call(Request::Release(mine.clone())).await).is_err(),
         "the loss is detected by a request only"
     );
-    assert_eq!(None, node.connection());
+    assert_eq!(None, node.status().connection);
     server.restart();
     let took = until_it_votes(&node).await;
     assert!(took < HEALED, "{took:?}");
@@ -480,7 +488,7 @@ pub(crate) async fn a_user_with_few_rights_can_lock<A: Adapter>() {
 
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
     assert!(server.command(&["INFO", "keyspace"]).contains("db3:keys=1"), "in its database");
-    assert_eq!(None, node.server(), "the user may not run INFO");
+    assert_eq!(None, server_of(&node), "the user may not run INFO");
     assert_eq!(Ok(denied_by("mine")), of(node.call(Request::Acquire(other.clone(), minute())).await));
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await), "a repeated request");
     assert_eq!(GRANTED, of(node.call(Request::Acquire(two.clone(), minute())).await));
@@ -530,18 +538,14 @@ pub(crate) async fn identity_is_the_servers_run_id_and_shared_by_its_databases<A
     let server = RedisServer::start();
     let (one, two) =
         (node_of::<A>(&server), A::node(format!("{}/1", server.url()), &Options::tokio()).unwrap());
-    assert_eq!(
-        (None, None),
-        (one.server(), one.connection()),
-        "a node does nothing before its first request"
-    );
+    assert_eq!(None, one.status().connection, "a node does nothing before its first request");
     for node in [&one, &two] {
         assert_eq!(GRANTED, of(node.call(Request::Acquire(claim("a", "mine"), minute())).await));
     }
     let info = server.command(&["INFO", "server"]);
     let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim().to_owned();
-    assert_eq!(Some(ServerId::new(run_id)), one.server());
-    assert_eq!(one.server(), two.server());
+    assert_eq!(Some(ServerId::new(run_id)), server_of(&one));
+    assert_eq!(server_of(&one), server_of(&two));
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -566,7 +570,7 @@ pub(crate) fn a_node_outlives_its_runtime<A: Adapter>() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             assert_eq!(Ok(nothing_there()), of(soon(node.call(Request::Release(claim("a", "mine")))).await));
-            generations.push(node.connection().unwrap().0);
+            generations.push(node.status().connection.unwrap().0);
         });
     }
     assert_eq!([1, 2, 3], generations[..]);
@@ -592,9 +596,9 @@ pub(crate) fn a_node_leaves_a_runtime_that_is_no_longer_driven<A: Adapter>() {
         until_it_votes(&node).await;
         assert_eq!(GRANTED, of(node.call(Request::Extend(mine.clone(), minute())).await));
     });
-    let current = node.connection();
+    let current = node.status().connection;
     first.block_on(async { sleep(Duration::from_millis(50)).await });
-    assert_eq!(current, node.connection(), "the replaced supervisor changes nothing");
+    assert_eq!(current, node.status().connection, "the replaced supervisor changes nothing");
     second.block_on(async { assert_eq!(GRANTED, of(soon(node.call(Request::Release(mine.clone()))).await)) });
 }
 

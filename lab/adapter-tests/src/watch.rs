@@ -80,7 +80,6 @@ async fn locks(node: &impl LockNode) {
 /// Asserts that the node locks but does not watch.
 async fn only_locks(node: &impl LockNode) {
     locks(node).await;
-    assert!(!node.capabilities().watch);
     let error = soon(node.call(Request::Watch(name("a")))).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unsupported, error.kind());
     locks(node).await;
@@ -169,7 +168,7 @@ pub(crate) async fn a_lost_connection_completes_its_watches_and_the_next_one_acc
         fault();
         soon(changed).await;
         soon(async {
-            while node.connection().is_none() {
+            while node.status().connection.is_none() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         })
@@ -259,14 +258,15 @@ pub(crate) async fn a_user_without_the_right_to_track_can_lock<A: Adapter>() {
     set_user("+client|caching");
     let node = node_of_few();
     let (_, changed) = watch(&node, "a").await;
-    assert!(node.capabilities().watch);
     server.command(&["SET", "a", "foreign"]);
     soon(changed).await;
     // A permission that is revoked later is an error reply. The connection stays.
     set_user("-client|caching");
     let error = soon(node.call(Request::Watch(name("b")))).await.unwrap_err();
     assert_eq!(NodeErrorKind::Rejected, error.kind());
-    assert!(soon(node.call(Request::Release(claim("a")))).await.is_ok() && node.connection().is_some());
+    assert!(
+        soon(node.call(Request::Release(claim("a")))).await.is_ok() && node.status().connection.is_some()
+    );
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use redlock_core::runtime::{Instant, Runtime};
 
-use super::gate::{Gate, Ticket};
+use super::Behind;
 use super::look::{GET, Look};
-use super::rule::{Finding, Memory, Standing};
-use super::{Behind, Longest};
-use crate::conn_state::Link;
 use crate::connection::Connection;
 use crate::first::first;
+use crate::gate::rule::{Finding, Memory, Standing};
+use crate::gate::{Gate, Ticket};
+use crate::longest::Longest;
 use crate::sync::{Mutex, locked};
 
 /// The longest time between two looks. It bounds how long a loss goes unnoticed that neither a push nor a reply shows.
@@ -31,6 +31,16 @@ pub(crate) struct Keeper {
     denied: Once,
     /// The last failure that was logged.
     failure: Mutex<Option<String>>,
+}
+
+/// A connection whose admission is kept.
+pub(crate) struct Checked<'a, K> {
+    pub(crate) connection: &'a K,
+    pub(crate) gate: &'a Gate,
+    /// The check that follows each vote.
+    pub(crate) behind: Behind,
+    /// True if the server reports changes of the stamp.
+    pub(crate) is_tracked: bool,
 }
 
 impl Keeper {
@@ -97,8 +107,12 @@ impl Keeper {
     }
 
     /// Performs a look whenever one is necessary, as long as the connection is in use.
-    pub(crate) async fn keep<K: Connection>(&self, link: &Link<K>, runtime: &dyn Runtime) -> Infallible {
-        let gate = link.hub.gate();
+    pub(crate) async fn keep<K: Connection>(
+        &self,
+        over: &Checked<'_, K>,
+        runtime: &dyn Runtime,
+    ) -> Infallible {
+        let gate = over.gate;
         // The handshake included a look. Another look is necessary if a loss was reported since then.
         loop {
             let change = gate.listen();
@@ -107,21 +121,21 @@ impl Keeper {
                 let left = quarantine.and_then(|quarantine| quarantine.remaining);
                 first(runtime.sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL))), change).await;
             }
-            if !self.is_as_before(link).await {
-                while self.look_over(link, runtime).await {}
+            if !self.is_as_before(over).await {
+                while self.look_over(over, runtime).await {}
                 runtime.sleep(PAUSE).await;
             }
         }
     }
 
     /// Compares the stamp, if that is sufficient. Returns `true` if no look is necessary.
-    async fn is_as_before<K: Connection>(&self, link: &Link<K>) -> bool {
-        let gate = link.hub.gate();
-        if gate.is_look_due() || !gate.is_admitted() || !gate.knows_stamp() || link.behind != Behind::Nothing
+    async fn is_as_before<K: Connection>(&self, over: &Checked<'_, K>) -> bool {
+        let gate = over.gate;
+        if gate.is_look_due() || !gate.is_admitted() || !gate.knows_stamp() || over.behind != Behind::Nothing
         {
             return false;
         }
-        match link.call(K::pack(GET)).await {
+        match over.connection.call(K::pack(GET)).await {
             Ok(stamp) => gate.compare(&stamp),
             // The connection ends; another check follows with the next one.
             Err(_) => return true,
@@ -130,11 +144,11 @@ impl Keeper {
     }
 
     /// Performs a look over a connection. Returns whether to look again at once.
-    async fn look_over<K: Connection>(&self, link: &Link<K>, runtime: &dyn Runtime) -> bool {
-        let gate = link.hub.gate();
+    async fn look_over<K: Connection>(&self, over: &Checked<'_, K>, runtime: &dyn Runtime) -> bool {
+        let gate = over.gate;
         let ticket = gate.begin(runtime.now());
-        let look = self.look(link.server.pushes.is_ok());
-        match look.over(&link.connection).await {
+        let look = self.look(over.is_tracked);
+        match look.over(over.connection).await {
             Ok(finding) => self.apply(gate, ticket, &finding, runtime.now()),
             Err(_) => false,
         }
@@ -143,13 +157,13 @@ impl Keeper {
     /// Vouches for the data of the server. Returns the finding.
     pub(crate) async fn vouch<K: Connection>(
         &self,
-        link: &Link<K>,
+        over: &Checked<'_, K>,
         runtime: &dyn Runtime,
-    ) -> Result<Finding, crate::connection::Failure> {
-        let gate = link.hub.gate();
+    ) -> Result<Finding, crate::message::Failure> {
+        let gate = over.gate;
         let ticket = gate.begin(runtime.now());
-        let look = Look { vouch: true, ..self.look(link.server.pushes.is_ok()) };
-        let finding = look.over(&link.connection).await?;
+        let look = Look { vouch: true, ..self.look(over.is_tracked) };
+        let finding = look.over(over.connection).await?;
         self.apply(gate, ticket, &finding, runtime.now());
         Ok(finding)
     }

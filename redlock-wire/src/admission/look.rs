@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use redlock_core::node::QuarantineReason;
 
-use super::STAMP;
-use super::rule::{Finding, Stamp};
 use crate::commands::CACHING;
-use crate::connection::{Command, Connection, Failure, Reply};
-use crate::reply::sanitize;
+use crate::connection::Connection;
+use crate::gate::STAMP;
+use crate::gate::rule::{Finding, Stamp};
+use crate::message::{Command, Failure, Reply};
 use crate::script::{Script, script};
+use crate::text::sanitize;
 
 static LOOK: Script = script!("../scripts/admission.lua");
 

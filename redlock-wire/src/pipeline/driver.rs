@@ -7,9 +7,9 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
+use super::outbox::{Arrived, Outbox};
 use super::resp::decode;
-use super::{Arrived, LOST, Shared, Socket};
-use crate::connection::Reply;
+use crate::message::Reply;
 use crate::push::Hub;
 use crate::scanner::{Scanner, Violation};
 
@@ -21,8 +21,37 @@ const FULL: usize = 64 * 1024;
 /// The size of the buffer for replies. It grows for a larger reply, and shrinks behind it.
 const BUFFER: usize = 8 * 1024;
 
+const LOST: &str = "the connection is lost";
+
+/// The socket of a [`Pipeline`](super::Pipeline).
+///
+/// Its methods are those of the asynchronous sockets of any runtime. They register the task to be woken if they return
+/// `Pending`.
+pub trait Socket: Send + 'static {
+    /// Reads into `buffer`. Returns the number of bytes; zero at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// - The connection is lost.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Writes a part of `bytes`. Returns the number of bytes.
+    ///
+    /// # Errors
+    ///
+    /// - The connection is lost.
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// Passes on what the socket holds back, such as the rest of an encrypted record.
+    ///
+    /// # Errors
+    ///
+    /// - The connection is lost.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
 pub(super) struct Driver<S: Socket> {
-    shared: Arc<Shared>,
+    outbox: Arc<Outbox>,
     socket: S,
     hub: Hub,
     scanner: Scanner,
@@ -48,9 +77,9 @@ pub(super) struct Driver<S: Socket> {
 }
 
 impl<S: Socket> Driver<S> {
-    pub(super) fn new(shared: Arc<Shared>, socket: S, hub: Hub) -> Self {
+    pub(super) fn new(outbox: Arc<Outbox>, socket: S, hub: Hub) -> Self {
         Self {
-            shared,
+            outbox,
             socket,
             hub,
             scanner: Scanner::new(),
@@ -96,7 +125,7 @@ impl<S: Socket> Driver<S> {
                 self.out.clear();
                 self.out.shrink_to(FULL);
                 self.written = 0;
-                has_more = self.shared.take(&mut self.out, FULL, &mut self.sent, cx.waker());
+                has_more = self.outbox.take(&mut self.out, FULL, &mut self.sent, cx.waker());
             }
             while self.written < self.out.len() {
                 let count = ready!(self.socket.poll_write(cx, &self.out[self.written..]))?;
@@ -135,7 +164,7 @@ impl<S: Socket> Driver<S> {
             }
             let complete = self.filled + complete;
             let read = self.read(complete);
-            self.shared.deliver(self.arrived.drain(..), &mut self.woken);
+            self.outbox.deliver(self.arrived.drain(..), &mut self.woken);
             self.woken.drain(..).for_each(Waker::wake);
             read.map_err(invalid)?;
             self.input.copy_within(complete..end, 0);
@@ -182,7 +211,7 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 /// Also runs if the runtime drops the task.
 impl<S: Socket> Drop for Driver<S> {
     fn drop(&mut self) {
-        self.shared.close(mem::take(&mut self.reason));
+        self.outbox.close(mem::take(&mut self.reason));
     }
 }
 

@@ -11,8 +11,8 @@ use loom::future::block_on;
 use loom::thread;
 
 use super::{Pipeline, Socket};
-use crate::connection::{Failure, Reply, Sent};
 use crate::first::{First, first};
+use crate::message::{Failure, Reply, Sent};
 use crate::push::Hub;
 use crate::sync::{Mutex, locked};
 
@@ -173,8 +173,8 @@ fn a_dropped_request_is_sent_once_or_never_and_its_reply_is_discarded() {
         world.drive_until(stopped);
         requests.join().unwrap();
         assert!(matches!(&*world.sent(), b"2" | b"12"));
-        let state = world.pipeline.0.state();
-        assert_eq!(state.slots.len(), state.free.len());
+        let (all, free) = world.pipeline.0.slots();
+        assert_eq!(all, free);
     });
 }
 

@@ -5,7 +5,7 @@
 
 use std::str;
 
-use crate::connection::Reply;
+use crate::message::Reply;
 
 /// Reads the first reply of `bytes`. Returns it, and the number of its bytes.
 ///

@@ -11,8 +11,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 
-use super::{Pipeline, SPARE, Socket, decode};
-use crate::connection::{Failure, Reply, Sent};
+use super::outbox::SPARE;
+use super::{Pipeline, Socket, decode};
+use crate::message::{Failure, Reply, Sent};
 use crate::push::Hub;
 use crate::scanner::{MAX_REPLY_BYTES, Scanner};
 
@@ -119,8 +120,7 @@ impl World {
 
     /// Returns the numbers of all slots and of free ones.
     fn slots(&self) -> (usize, usize) {
-        let state = self.pipeline.0.state();
-        (state.slots.len(), state.free.len())
+        self.pipeline.0.slots()
     }
 }
 

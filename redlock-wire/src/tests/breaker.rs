@@ -11,11 +11,11 @@ async fn three_requests_in_a_row_without_a_reply_end_the_connection() {
     lock(&node).await.unwrap();
     fake.is(|behavior| behavior.replies = false);
     for _ in 0..3 {
-        assert_eq!(Some(ConnectionId(1)), node.connection());
+        assert_eq!(Some(ConnectionId(1)), node.status().connection);
         drop_request(&node).await;
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(None, node.connection());
+    assert_eq!(None, node.status().connection);
     let reason =
         unavailable(at_once(node.call(Request::Acquire(claim("a"), ttl()))).await.expect("the call waits"));
     assert!(reason.contains("stopped responding"), "{reason}");
@@ -23,7 +23,7 @@ async fn three_requests_in_a_row_without_a_reply_end_the_connection() {
     fake.is(|behavior| behavior.replies = true);
     fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await; // so the first one is closed
     assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
-    assert_eq!(Some(ConnectionId(2)), node.connection());
+    assert_eq!(Some(ConnectionId(2)), node.status().connection);
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn a_reply_resets_the_count() {
         fake.is(|behavior| behavior.replies = true);
         assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
     }
-    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ConnectionId(1)), node.status().connection);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +48,7 @@ async fn requests_dropped_at_once_do_not_count() {
     for _ in 0..100 {
         assert!(at_once(node.call(Request::Acquire(claim("a"), ttl()))).await.is_none());
     }
-    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ConnectionId(1)), node.status().connection);
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +59,7 @@ async fn requests_dropped_after_a_short_time_do_not_count() {
     let claims: Vec<_> = (0..10).map(|number| claim(number.to_string().as_str())).collect();
     let moment = Duration::from_millis(20);
     for wave in 0..10 {
-        assert_eq!(Some(ConnectionId(1)), node.connection(), "after {wave}");
+        assert_eq!(Some(ConnectionId(1)), node.status().connection, "after {wave}");
         let mut together: Vec<_> =
             claims.iter().map(|claim| node.call(Request::Acquire(claim.clone(), ttl()))).collect();
         for request in &mut together {
@@ -69,9 +69,9 @@ async fn requests_dropped_after_a_short_time_do_not_count() {
         drop(together);
     }
     // The first request was dropped 180 ms ago.
-    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ConnectionId(1)), node.status().connection);
     tokio::time::sleep(3 * moment).await;
-    assert_ne!(Some(ConnectionId(1)), node.connection());
+    assert_ne!(Some(ConnectionId(1)), node.status().connection);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn three_requests_dropped_in_quick_succession_do_not_end_the_connection() 
     fake.is(|behavior| behavior.replies = false);
     for _ in 0..3 {
         assert!(timeout(Duration::from_millis(50), lock(&node)).await.is_err());
-        assert_eq!(Some(ConnectionId(1)), node.connection());
+        assert_eq!(Some(ConnectionId(1)), node.status().connection);
     }
 }
 
@@ -102,7 +102,7 @@ async fn a_connection_is_kept_if_the_server_replies_to_a_ping() {
     fake.is(|behavior| behavior.replies = true);
     drop(requests);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ConnectionId(1)), node.status().connection);
     assert_eq!(vec!["SET", "SET", "SET", "PING"], fake.calls());
 }
 
@@ -113,9 +113,9 @@ async fn a_single_request_without_a_reply_ends_the_connection_after_a_second() {
     fake.is(|behavior| behavior.replies = false);
     drop_request(&node).await;
     tokio::time::sleep(Duration::from_millis(990)).await;
-    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ConnectionId(1)), node.status().connection);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_ne!(Some(ConnectionId(1)), node.connection());
+    assert_ne!(Some(ConnectionId(1)), node.status().connection);
 }
 
 /// Receives bytes every 100 ms.
@@ -136,11 +136,11 @@ async fn a_connection_that_receives_bytes_has_more_time_to_reply() {
         drop_request(&node).await;
     }
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ConnectionId(1)), node.status().connection);
     receiving.abort();
     drop_request(&node).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
-    assert_ne!(Some(ConnectionId(1)), node.connection());
+    assert_ne!(Some(ConnectionId(1)), node.status().connection);
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,9 +152,9 @@ async fn a_client_that_does_not_read_is_not_a_silent_server() {
         drop_request(&node).await;
     }
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ConnectionId(1)), node.status().connection);
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_ne!(Some(ConnectionId(1)), node.connection(), "the connection is not kept forever");
+    assert_ne!(Some(ConnectionId(1)), node.status().connection, "the connection is not kept forever");
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +165,7 @@ async fn a_server_that_sends_forever_without_replies_is_disconnected() {
     fake.is(|behavior| behavior.replies = false);
     drop_request(&node).await;
     tokio::time::sleep(Duration::from_millis(5500)).await;
-    assert_ne!(Some(ConnectionId(1)), node.connection());
+    assert_ne!(Some(ConnectionId(1)), node.status().connection);
     receiving.abort();
 }
 
@@ -184,7 +184,7 @@ async fn no_request_is_sent_over_an_ended_connection() {
         drop_request(&node).await;
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(None, node.connection());
+    assert_eq!(None, node.status().connection);
     assert!(matches!(first.write(written), Poll::Ready(Err(_))));
 }
 
@@ -194,7 +194,7 @@ async fn an_idle_connection_is_probed_and_ends_if_the_server_is_gone() {
     lock(&node).await.unwrap();
     fake.calls();
     tokio::time::sleep(Duration::from_secs(12)).await;
-    assert_eq!((Some(ConnectionId(1)), vec!["PING", "PING"]), (node.connection(), fake.calls()));
+    assert_eq!((Some(ConnectionId(1)), vec!["PING", "PING"]), (node.status().connection, fake.calls()));
     fake.is(|behavior| behavior.replies = false);
     fake.until(|fake| fake.connects() == 2).await;
 }
@@ -229,7 +229,7 @@ async fn a_probe_that_fails_at_once_ends_the_connection_without_a_loop() {
     lock(&node).await.unwrap();
     fake.is(|behavior| behavior.fails = true);
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_ne!(Some(ConnectionId(1)), node.connection());
+    assert_ne!(Some(ConnectionId(1)), node.status().connection);
     fake.is(|behavior| behavior.fails = false);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
@@ -242,9 +242,9 @@ async fn a_server_can_be_silent_for_the_node_timeout() {
     lock(&node).await.unwrap();
     fake.is(|behavior| behavior.replies = false);
     tokio::time::sleep(Duration::from_secs(14)).await;
-    assert_eq!(Some(ConnectionId(1)), node.connection(), "the last probe was 9 s ago");
+    assert_eq!(Some(ConnectionId(1)), node.status().connection, "the last probe was 9 s ago");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_ne!(Some(ConnectionId(1)), node.connection());
+    assert_ne!(Some(ConnectionId(1)), node.status().connection);
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,18 +118,17 @@ async fn dropped_watches_leave_nothing() {
     fake.is(|behavior| behavior.pttl = Reply::Error("NOPERM no".into()));
     assert_eq!(NodeErrorKind::Rejected, node.call(Request::Watch(name("a"))).await.unwrap_err().kind());
     assert_eq!(0, fake.hub().len());
-    assert!(node.connection().is_some(), "an error reply is a reply");
+    assert!(node.status().connection.is_some(), "an error reply is a reply");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_tracking_can_still_lock() {
     for client in [None, Some(Reply::Error("NOPERM no".into()))] {
         let (fake, node) = node();
-        assert!(node.capabilities().watch, "the node assumes that watches are supported");
+        assert!(node.profile().watch, "the client can receive pushes");
         fake.is(|behavior| behavior.client = client);
         assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
         fake.calls();
-        assert!(!node.capabilities().watch);
         assert_eq!(
             NodeErrorKind::Unsupported,
             node.call(Request::Watch(name("a"))).await.unwrap_err().kind()
@@ -140,8 +139,7 @@ async fn a_server_without_tracking_can_still_lock() {
         fake.is(|behavior| behavior.client = Behavior::default().client);
         fake.cut();
         fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
-        settles(|| node.connection().is_some()).await;
-        assert!(node.capabilities().watch);
+        settles(|| node.status().connection.is_some()).await;
         watch(&node, "a").await;
     }
 }

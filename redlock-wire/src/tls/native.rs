@@ -2,8 +2,9 @@
 
 use native_tls::{Certificate, Identity as Native, TlsConnector};
 
+use crate::certificates::Identity;
 use crate::options::Options;
-use crate::tls::{Identity, NO_ROOTS};
+use crate::tls::NO_ROOTS;
 
 const END: &str = "-----END CERTIFICATE-----";
 

@@ -7,8 +7,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::certificates::Identity;
 use crate::options::Options;
-use crate::tls::{Identity, NO_ROOTS};
+use crate::tls::NO_ROOTS;
 
 /// Creates the configuration of rustls with the certificates of `options`.
 ///

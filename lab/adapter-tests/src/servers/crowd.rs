@@ -37,7 +37,7 @@ async fn dropped_early<A: Adapter>(tasks: usize, at_once: usize, pause: Duration
     let nodes = nodes::<A>(&servers);
     let redlock = over::<A>(&nodes, NODE_TIMEOUT);
     all_up(&redlock).await;
-    let connections = || nodes.iter().map(|node| node.connection()).collect::<Vec<_>>();
+    let connections = || nodes.iter().map(|node| node.status().connection).collect::<Vec<_>>();
     let (before, clients_before) = (connections(), clients(&servers));
     let work = |redlock: Redlock, number: usize| async move {
         for round in 0..REQUESTS / tasks / at_once {
@@ -98,7 +98,7 @@ pub(crate) async fn a_stalled_thread_does_not_end_the_connection<A: Adapter>() {
     let node = A::node(server.url(), &Options::tokio()).unwrap();
     let resource = redlock_core::Resource::new("a").unwrap();
     node.call(Request::Inspect(resource.clone())).await.unwrap();
-    let before = node.connection();
+    let before = node.status().connection;
     once(&mut node.call(Request::Inspect(resource.clone()))).await;
     let mut several: Vec<_> = (0..4).map(|_| node.call(Request::Inspect(resource.clone()))).collect();
     for one in &mut several {
@@ -106,7 +106,7 @@ pub(crate) async fn a_stalled_thread_does_not_end_the_connection<A: Adapter>() {
     }
     std::thread::sleep(Duration::from_millis(5));
     drop(several);
-    assert_eq!(before, node.connection());
+    assert_eq!(before, node.status().connection);
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -134,7 +134,7 @@ pub(crate) async fn contention_ends_no_connection<A: Adapter>() {
     for redlock in &redlocks {
         all_up(redlock).await;
     }
-    let connections = || sides.iter().flatten().map(|node| node.connection()).collect::<Vec<_>>();
+    let connections = || sides.iter().flatten().map(|node| node.status().connection).collect::<Vec<_>>();
     let before = connections();
     let cycle = |redlock: Redlock, number: usize| async move {
         for cycle in 0..30 {
@@ -160,7 +160,7 @@ pub(crate) async fn locks_released_right_after_an_extension_end_no_connection<A:
     let nodes = nodes::<A>(&servers);
     let redlock = over::<A>(&nodes, NODE_TIMEOUT);
     all_up(&redlock).await;
-    let connections = || nodes.iter().map(|node| node.connection()).collect::<Vec<_>>();
+    let connections = || nodes.iter().map(|node| node.status().connection).collect::<Vec<_>>();
     let before = connections();
     let cycle = |redlock: Redlock, number: usize| async move {
         let mut failed = 0;
@@ -260,7 +260,7 @@ pub(crate) async fn a_burst_of_locks_succeeds_and_ends_no_connection<A: Adapter>
     // A server on a busy machine may be silent for a second.
     let redlock = over::<A>(&nodes, 5 * NODE_TIMEOUT);
     all_up(&redlock).await;
-    let connections = || nodes.iter().map(|node| node.connection()).collect::<Vec<_>>();
+    let connections = || nodes.iter().map(|node| node.status().connection).collect::<Vec<_>>();
     let before = connections();
     for _ in 0..2 {
         let requests = (0..5000).map(|number| {

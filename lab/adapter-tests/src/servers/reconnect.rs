@@ -47,10 +47,10 @@ pub(crate) async fn a_node_that_recovers_votes_again_before_a_request_fails<A: A
         }
         let checks = (0..UNANSWERED).map(|_| async { idle.health().await.healthy_nodes() });
         assert_eq!([4; UNANSWERED].to_vec(), join_all(checks).await);
-        until(async || nodes[0].connection().is_none()).await;
+        until(async || nodes[0].status().connection.is_none()).await;
         repair(&servers[0]);
         // The tests `.._recovers_without_traffic` of `redlock-wire` check the duration in virtual time.
-        until(async || nodes[0].connection().is_some()).await;
+        until(async || nodes[0].status().connection.is_some()).await;
         assert_eq!(5, idle.health().await.healthy_nodes());
         all_up(&redlock).await;
     }

@@ -9,7 +9,7 @@ use redlock_core::node::{Admission, QuarantineReason};
 use redlock_core::runtime::Instant;
 
 use super::Gate;
-use crate::admission::rule::Standing;
+use crate::gate::rule::Standing;
 use crate::sync::{Mutex, locked};
 
 const WAIT: Duration = Duration::from_secs(10);

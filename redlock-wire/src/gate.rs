@@ -2,6 +2,7 @@
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+pub(crate) mod rule;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +12,12 @@ use event_listener::{Event, EventListener};
 use redlock_core::node::{Admission, AdmissionId, Quarantine, QuarantineReason};
 use redlock_core::runtime::Instant;
 
-use super::rule::{ConnectionFacts, Standing};
-use crate::connection::Reply;
+use self::rule::{ConnectionFacts, Standing};
+use crate::message::Reply;
 use crate::sync::{Mutex, MutexGuard, locked};
+
+/// The key of the stamp.
+pub(crate) const STAMP: &[u8] = b"redlock:admission";
 
 /// The admission of one connection. It begins in quarantine.
 #[derive(Debug)]

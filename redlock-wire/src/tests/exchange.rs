@@ -1,0 +1,152 @@
+//! Tests of requests that begin over one connection, and of the replies that have no vote.
+
+use redlock_core::node::{Quarantine, QuarantineReason};
+
+use super::*;
+
+/// Ends the connection because the server does not reply, and waits for another one.
+async fn reconnect(fake: &Fake, node: &Node<Fake>) {
+    let connects = fake.connects();
+    fake.is(|behavior| behavior.replies = false);
+    for _ in 0..3 {
+        drop_request(node).await;
+    }
+    fake.is(|behavior| behavior.replies = true);
+    fake.until(|fake| fake.connects() == connects + 1).await;
+    settles(|| node.status().connection.is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_sent_over_its_connection_or_never() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    let (before, replaced) = (sent(&node), sent(&node));
+    assert_eq!(Some(ConnectionId(1)), before.connection);
+    assert_eq!(node::Reply::Deleted(true), before.reply.await.unwrap());
+
+    reconnect(&fake, &node).await;
+    let after = sent(&node);
+    assert_eq!(Some(ConnectionId(2)), after.connection);
+    fake.calls();
+    assert_eq!("the connection was lost", unavailable(replaced.reply.await));
+    assert!(fake.calls().is_empty(), "a release that began over another connection is not sent");
+    assert_eq!(Some(ConnectionId(2)), node.status().connection, "its failure does not concern the new one");
+    assert_eq!(node::Reply::Deleted(true), after.reply.await.unwrap());
+    assert_eq!(["EVALSHA"], fake.calls()[..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_a_connection_is_begun_again() {
+    let (fake, node) = node();
+    fake.is(|behavior| behavior.accepts = Ok(false));
+    let request = Request::Release(claim("a"));
+    let begin = || match node.begin(&request) {
+        Begun::Connecting(attempt) => attempt,
+        Begun::Sent(exchange) => panic!("there is no connection: {exchange:?}"),
+    };
+    let (mut first, second) = (begin(), begin());
+    assert!(at_once(&mut first).await.is_none());
+    drop(second);
+    fake.until(|fake| fake.connects() == 1).await;
+    assert!(at_once(&mut first).await.is_none(), "the attempt is still in progress");
+    fake.is(|behavior| behavior.accepts = Ok(true));
+    timeout(PATIENCE, first).await.expect("the attempt has ended");
+    assert!(fake.calls().is_empty(), "nothing was sent");
+    let exchange = sent(&node);
+    assert_eq!(Some(ConnectionId(1)), exchange.connection);
+    assert_eq!(node::Reply::Deleted(true), exchange.reply.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_one_failed_attempt_only() {
+    let (fake, node) = node();
+    fake.is(|behavior| behavior.accepts = Err("refused"));
+    let request = Request::Release(claim("a"));
+    let Begun::Connecting(attempt) = node.begin(&request) else { panic!("no attempt is in progress") };
+    timeout(PATIENCE, attempt).await.expect("the attempt hangs");
+    for _ in 0..100 {
+        let exchange = sent(&node);
+        assert_eq!(None, exchange.connection);
+        assert_eq!("refused", unavailable(at_once(exchange.reply).await.expect("the failure is known")));
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_never_polled_is_neither_sent_nor_missed() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.calls();
+    fake.is(|behavior| behavior.replies = false);
+    let requests: Vec<_> = (0..10).map(|_| sent(&node)).collect();
+    tokio::time::sleep(NODE_TIMEOUT).await;
+    drop(requests);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!((Some(ConnectionId(1)), true), (node.status().connection, fake.calls().is_empty()));
+}
+
+/// Returns a node with restart admission.
+fn checked_node() -> (Fake, Node<Fake>) {
+    let fake = Fake::default();
+    let options = Options::new(Arc::new(TokioRuntime::new())).longest_ttl(Duration::from_secs(1));
+    (fake.clone(), Node::new(fake, &options))
+}
+
+fn reason(reply: node::Reply) -> Option<QuarantineReason> {
+    match reply {
+        node::Reply::Quarantined(reply, Quarantine { reason, .. }) => {
+            assert_eq!(node::Reply::Granted, *reply);
+            Some(reason)
+        }
+        _ => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn votes_count_within_one_admission_and_releases_always() {
+    let (fake, node) = checked_node();
+    assert_eq!(Some(QuarantineReason::NotChecked), reason(lock(&node).await.unwrap()));
+    assert!(node.status().quarantine.is_some());
+    assert_eq!(node::Reply::Deleted(true), sent(&node).reply.await.unwrap());
+
+    fake.is(|behavior| behavior.stamp = Some("1 run 0 5 1000"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(None, node.status().quarantine);
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+
+    // The server loses its locks.
+    let request = Request::Acquire(claim("a"), ttl());
+    let begin = || match node.begin(&request) {
+        Begun::Sent(exchange) => exchange.reply,
+        Begun::Connecting(_) => panic!("the node is connecting"),
+    };
+    let vote = begin();
+    fake.hub().flushed();
+    assert_eq!(Some(QuarantineReason::DataLost), reason(lock(&node).await.unwrap()), "lost before");
+    assert_eq!(Some(QuarantineReason::DataLost), reason(vote.await.unwrap()), "lost in between");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+
+    let vote = begin();
+    fake.hub().flushed();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(Some(QuarantineReason::Changed), reason(vote.await.unwrap()), "it was admitted again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vote_over_a_replaced_connection_does_not_count() {
+    let (fake, node) = checked_node();
+    fake.is(|behavior| behavior.stamp = Some("1 run 0 5 1000"));
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+
+    fake.is(|behavior| behavior.holds = true);
+    let mut vote = pin!(node.call(Request::Acquire(claim("a"), ttl())));
+    assert!(at_once(vote.as_mut()).await.is_none());
+    drop_request(&node).await;
+    fake.until(|fake| fake.connects() == 2 && fake.open() == 2).await;
+    settles(|| node.status().connection == Some(ConnectionId(2))).await;
+    fake.is(|behavior| behavior.holds = false);
+    let late = vote.await.unwrap();
+    assert_eq!(Some(QuarantineReason::Changed), reason(late), "the server may have lost locks in between");
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+}
