@@ -294,7 +294,7 @@ fn split_vote() -> Story {
         Setup {
             nodes: 3,
             most_delay: 20,
-            seed: 139,
+            seed: 5111,
             lasts: 4_000,
             ..setup(vec![client(), client(), client()])
         },

@@ -138,11 +138,10 @@ pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let lease = detached::<A>(&servers, "60000");
-    // The keys remain, with less than their full TTL. On a busy machine, a minority receives its key late.
-    for server in &servers {
-        eventually("the key exists", PATIENCE, async || server.command(&["PEXPIRE", "a", "30000"]) == "1")
-            .await;
-    }
+    // The keys remain, with less than their full TTL. On a busy machine, a minority was not connected in time, and
+    // receives its key from the process that resumes the lease.
+    let shortened = servers.iter().filter(|server| server.command(&["PEXPIRE", "a", "30000"]) == "1");
+    assert!(shortened.count() >= 3);
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
     holder.send_line(&lease);
     assert_eq!("held", holder.next_line());
