@@ -46,7 +46,6 @@ pub(crate) fn run<R: Round>(
         io: Io::default(),
         limit,
         pace: Pace::new(start, limit),
-        paused: Duration::ZERO,
         last_reading: start,
         timer: None,
         phase: Phase::New,
@@ -68,8 +67,6 @@ struct Engine<R: Round> {
     /// The time limit of one request.
     limit: Duration,
     pace: Pace,
-    /// The time by which all limits have moved, because this process has paused.
-    paused: Duration,
     /// The time of the last clock reading.
     last_reading: Instant,
     /// Created when the first request has to wait, so immediate replies need none.
@@ -101,6 +98,8 @@ struct Flight<T> {
     server: Option<ServerId>,
     /// The request was sent at this time or later.
     sent: Instant,
+    /// The time by which its limit has moved, because this process has paused since, in milliseconds.
+    paused: u32,
     state: State,
 }
 
@@ -170,6 +169,17 @@ impl<T: Copy> Flight<T> {
             State::Ended(operation, outcome) => Some((operation, outcome)),
             _ => None,
         }
+    }
+
+    /// Returns the end of its time.
+    fn until(&self, limit: Duration) -> Instant {
+        self.sent + limit + Duration::from_millis(self.paused.into())
+    }
+
+    /// Moves the end of its time.
+    fn extend(&mut self, pause: Duration) {
+        let millis = u32::try_from(pause.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+        self.paused = self.paused.saturating_add(millis);
     }
 
     fn is_unwanted<R: Round<Tag = T>>(&self, round: &R) -> bool {
@@ -304,7 +314,8 @@ impl<R: Round> Engine<R> {
         self.clean_up();
         for (node, tag) in mem::take(&mut self.io.sends) {
             let sent = self.last_reading;
-            let mut flight = Flight { node, tag, connection: None, server: None, sent, state: State::Done };
+            let mut flight =
+                Flight { node, tag, connection: None, server: None, sent, paused: 0, state: State::Done };
             flight.begin(&self.nodes, &mut self.round);
             self.flights.push(flight);
         }
@@ -336,7 +347,7 @@ impl<R: Round> Engine<R> {
 
     /// Polls all requests before the first outcome is handled. Returns whether any has ended.
     fn poll_flights(&mut self, cx: &mut Context<'_>, over: bool) -> bool {
-        let Self { nodes, round, flights, limit, paused, last_reading, .. } = self;
+        let Self { nodes, round, flights, limit, last_reading, .. } = self;
         let may_poll_late = round.may_poll_late();
         let now = if may_poll_late { *last_reading } else { nodes.now() };
         let mut any_ended = false;
@@ -358,7 +369,7 @@ impl<R: Round> Engine<R> {
                     break;
                 }
             }
-            any_ended |= flight.poll(cx, over && *last_reading >= flight.sent + *limit + *paused).is_ready();
+            any_ended |= flight.poll(cx, over && *last_reading >= flight.until(*limit)).is_ready();
         }
         any_ended
     }
@@ -403,10 +414,11 @@ impl<R: Round> Engine<R> {
                 // A completed timer must not be polled again.
                 self.timer = None;
                 self.last_reading = self.nodes.now();
-                self.paused += self.pace.tick(self.last_reading);
+                let pause = self.pace.tick(self.last_reading);
+                self.flights.iter_mut().for_each(|flight| flight.extend(pause));
             }
-            let first = self.flights.iter().map(|flight| flight.sent).min().unwrap_or(self.last_reading);
-            let until = first + self.limit + self.paused;
+            let ends = self.flights.iter().map(|flight| flight.until(self.limit));
+            let until = ends.min().unwrap_or(self.last_reading);
             if until <= self.last_reading {
                 return Poll::Ready(());
             }
