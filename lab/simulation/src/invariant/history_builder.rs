@@ -307,6 +307,11 @@ impl HistoryBuilder {
         self.then(when, EventKind::Received { request, reply: Reply::Granted })
     }
 
+    pub(crate) fn keep_granted(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        let request = request(client, server, Operation::Keep, token);
+        self.then(when, EventKind::Received { request, reply: Reply::Granted })
+    }
+
     pub(crate) fn lost(self, when: u64, server: usize, token: u32) -> Self {
         self.then(when, EventKind::Lost { server, token: TokenNumber(token) })
     }

@@ -110,7 +110,7 @@ fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Leas
             request:
                 Request {
                     server,
-                    operation: Operation::Acquire | Operation::Extend | Operation::Confirm,
+                    operation: Operation::Acquire | Operation::Extend | Operation::Confirm | Operation::Keep,
                     token,
                     ..
                 },
@@ -233,8 +233,9 @@ mod tests {
 
     #[test]
     fn keys_outlive_the_time_for_which_a_lock_is_kept() {
-        let keeping = || held().keeping(4, 0, 0).carried(5, 0, 0, 0, 31).extension_granted(6, 0, 0, 0);
-        let kept = || keeping().carried(5, 0, 2, 0, 31).extension_granted(6, 0, 2, 0).kept(6, 0, 0, 30);
+        let keeping = || held().keeping(4, 0, 0).carried(5, 0, 0, 0, 31).keep_granted(6, 0, 0, 0);
+        // The client has heard of no earlier grant of server 2.
+        let kept = || keeping().carried(5, 0, 2, 0, 31).keep_granted(6, 0, 2, 0).kept(6, 0, 0, 30);
         assert_eq!(0, broken(kept()).len());
         assert_eq!(0, broken(kept().lost(30, 0, 0)).len());
         assert_eq!(vec![None], broken(keeping().kept(6, 0, 0, 30)), "one server is no quorum");
