@@ -18,8 +18,9 @@
 //!
 //! # A model beside the real core
 //!
-//! The real core keeps its state in futures, which cannot be compared. Driven directly, each state would be visited
-//! once for each of the millions of paths that lead to it. Thus the model implements the protocol again, with plain values.
+//! The rounds of the real core are values, but they contain times, and the tasks around them are futures. Such states
+//! cannot be compared. Driven directly, each state would be visited once for each of the millions of paths that lead to
+//! it. Thus the model implements the protocol again, with plain values.
 //!
 //! The test `tests/replay` verifies that the two agree. It carries out random walks of the model with the real core, in
 //! a scope larger than can be explored. After every step, the keys on the nodes, the open calls and the results of the

@@ -20,7 +20,7 @@ pub(crate) const QUORUM: usize = NODES / 2 + 1;
 /// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Connections that keep the order of messages and can break. The core may query them.
+    /// Connections that keep the order of messages and can break. The core knows the connection of each request.
     Streams,
     /// Single messages in any order, which may arrive twice.
     Datagrams,

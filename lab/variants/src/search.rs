@@ -1,8 +1,9 @@
 //! Runs one seed after another until an invariant is violated although all assumptions hold.
 //!
-//! `search INVARIANT [losses|sharing|keeping]` prints the number of seeds until the violation, or nothing. `losses`
-//! selects runs in which servers lose data, `sharing` runs of readers and writers, and `keeping` runs of locks that are
-//! kept for a time. `search` without arguments looks for a violation of any invariant in all kinds of runs.
+//! `search INVARIANT [KIND]` prints the number of seeds until the violation, or nothing. The kind of runs follows from the
+//! invariant, unless it is `fenced` (fencing tokens), `losses` (servers lose data), `checking` (servers may have lost data,
+//! and never have), `sharing` (readers and writers), or `keeping` (locks that are kept for a time). `search` without
+//! arguments looks for a violation of any invariant in all kinds of runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
 use std::collections::BTreeSet;
@@ -56,9 +57,16 @@ fn seeds_until_violated(name: &str, kind: Kind) -> Option<usize> {
 
 /// Shows the first violation of the correct core, if there is one within the seeds.
 fn first_defect() -> Option<usize> {
-    let kinds =
-        [Kind::Plain, Kind::Fenced, Kind::Losses, Kind::Sharing, Kind::Keeping, Kind::Waiting].into_iter();
-    let mut reports = kinds.flat_map(|kind| (0..kind.seeds()).map(move |seed| kind.run(seed)));
+    let kinds = [
+        Kind::Plain,
+        Kind::Fenced,
+        Kind::Losses,
+        Kind::Checking,
+        Kind::Sharing,
+        Kind::Keeping,
+        Kind::Waiting,
+    ];
+    let mut reports = kinds.into_iter().flat_map(|kind| (0..kind.seeds()).map(move |seed| kind.run(seed)));
     let position = reports.position(|report| {
         let is_violated = report.defects().next().is_some();
         if is_violated {
@@ -75,6 +83,7 @@ enum Kind {
     Plain,
     Fenced,
     Losses,
+    Checking,
     Sharing,
     Keeping,
     Waiting,
@@ -83,7 +92,9 @@ enum Kind {
 impl Kind {
     fn named(name: &str) -> Self {
         match name {
+            "fenced" => Self::Fenced,
             "losses" => Self::Losses,
+            "checking" => Self::Checking,
             "sharing" => Self::Sharing,
             "keeping" => Self::Keeping,
             _ => panic!("no kind of runs: {name}"),
@@ -102,8 +113,8 @@ impl Kind {
 
     fn seeds(self) -> u64 {
         match self {
-            Self::Plain | Self::Fenced | Self::Losses | Self::Sharing | Self::Keeping => SEEDS,
             Self::Waiting => WAITING_SEEDS,
+            _ => SEEDS,
         }
     }
 
@@ -118,6 +129,8 @@ impl Kind {
                 .lasts(LOSSES_LAST)
                 .faults(Faults::Losses)
                 .run(),
+            // Each new connection is checked before the first vote, so requests wait for it.
+            Self::Checking => experiment.servers([3, 5][(seed % 2) as usize]).with_admission().run(),
             Self::Sharing => experiment.servers([3, 5][(seed % 2) as usize]).clients(5).sharing().run(),
             Self::Keeping => experiment.servers([3, 5][(seed % 2) as usize]).keeping().run(),
             // Three and five servers, four seeds each: there are four kinds of servers.

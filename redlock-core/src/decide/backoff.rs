@@ -65,7 +65,7 @@ impl Backoff {
 
     /// Returns the delay before the next attempt, after one that failed at `now`.
     ///
-    /// A notification may start the attempt earlier. While nodes are watched, the wait is longer: see `wait/watcher`.
+    /// A notification may start the attempt earlier. While nodes are watched, the wait is longer: see `watch/watcher`.
     ///
     /// `None` means that there is no next attempt. A delay never exceeds the remaining time of the request, and no
     /// attempt begins after that.
