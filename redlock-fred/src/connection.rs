@@ -96,7 +96,7 @@ impl Connector {
         let connection = Connection::over(client.clone(), relay, hub);
         match select(connected, connection.task.ended.clone()).await {
             Either::Left((connected, _)) => connected.map(|()| connection),
-            Either::Right(((), _)) => Err(Error::new_canceled()),
+            Either::Right(_) => Err(Error::new_canceled()),
         }
     }
 }
@@ -159,7 +159,7 @@ impl Connection {
                 self.relay.speaks_resp3(answer.is_ok());
                 Ok(answer.is_ok())
             }
-            Either::Right(((), _)) => Err(Error::new_canceled()),
+            Either::Right(_) => Err(Error::new_canceled()),
         }
     }
 
@@ -184,12 +184,19 @@ impl Connection {
         &self,
         answer: Pin<&mut impl Future<Output = Result<T, Failure>>>,
     ) -> Result<T, Failure> {
-        match select(answer, self.task.ended.clone()).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right(((), answer)) => match answer.now_or_never() {
-                Some(answer) => answer,
-                None => Err(Failure::not_sent("the connection is lost")),
-            },
+        let (answer, with_runtime) = match select(answer, self.task.ended.clone()).await {
+            Either::Left((answer, ended)) => {
+                let is_dropped = answer.as_ref().is_err_and(reply::is_dropped);
+                (answer, is_dropped && ended.await)
+            }
+            Either::Right((with_runtime, answer)) => {
+                let unsent = || Err(Failure::not_sent("the connection is lost"));
+                (answer.now_or_never().unwrap_or_else(unsent), with_runtime)
+            }
+        };
+        match answer {
+            Err(failure) if with_runtime => Err(Failure::runtime_ended(failure.sent)),
+            answer => answer,
         }
     }
 }
@@ -242,12 +249,15 @@ impl fmt::Debug for Connection {
 /// It is aborted on drop; the socket closes when the runtime next runs the task.
 struct Task {
     abort: AbortHandle,
-    ended: Shared<BoxFuture<'static, ()>>,
+    /// Completes when the task has ended. `true` if its runtime has dropped it.
+    ended: Shared<BoxFuture<'static, bool>>,
 }
 
 impl Task {
     fn new(handle: ConnectHandle) -> Self {
-        Self { abort: handle.abort_handle(), ended: handle.map(|_| ()).boxed().shared() }
+        let abort = handle.abort_handle();
+        let ended = handle.map(|ended| ended.is_err_and(|error| error.is_cancelled()));
+        Self { abort, ended: ended.boxed().shared() }
     }
 }
 

@@ -79,6 +79,7 @@ macro_rules! __cases {
                 a_pipeline_returns_every_reply_even_if_one_is_an_error
                 a_dropped_connection_leaves_neither_task_nor_socket
                 a_lost_connection_fails_its_requests_in_flight_and_all_later_ones
+                requests_fail_with_the_runtime_of_their_connection
                 a_command_whose_reply_is_lost_is_never_sent_again
                 a_dropped_call_does_not_disturb_those_after_it
                 speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected
