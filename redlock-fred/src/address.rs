@@ -1,7 +1,8 @@
 //! The ways to name a server: a URL, an [`Address`], or a configuration of fred.
 //!
 //! Each of them becomes a configuration for fred and a label. The label is that of the endpoint, without login and
-//! database, so that a server has the same label in every form.
+//! database, so that a server has the same label in every form. `relayed` puts a relay in front of
+//! a server.
 
 use fred::types::config::{Config, Server, ServerConfig};
 use redlock_core::Error;
@@ -13,7 +14,8 @@ use crate::tls;
 
 /// The address of one server, in any accepted form.
 ///
-/// The forms are a URL as [`Address::parse`] accepts it, an [`Address`], and a [`Config`] of fred.
+/// The forms are a URL as [`Address::parse`] accepts it, an [`Address`], and a [`Config`] of fred. With the feature
+/// `relay`, the function `relayed` turns each of them into the address of a node with a relay.
 ///
 /// Of a [`Config`], only the server, user, password, database and TLS are used. This crate determines how to connect
 /// and how to handle errors. The other settings, such as the protocol version, have no effect. The certificates of a
@@ -89,6 +91,55 @@ impl IntoConnector for Config {
             return Err(Error::invalid(format!("invalid address {endpoint}: {place}")));
         }
         Ok(Connector::new(self, label))
+    }
+}
+
+/// An address whose node has a relay between fred and the server: see [`relayed`].
+#[cfg(feature = "relay")]
+#[derive(Clone)]
+#[must_use = "an address does nothing until a node is made with it"]
+pub struct Relayed<A>(A);
+
+/// Puts a relay between fred and the server at `address`, in the same process.
+///
+/// The default is no relay: fred connects itself. The relay bounds the size and depth of replies, and owns the socket:
+/// see [hostile servers](crate#hostile-servers). It works on Linux and Android.
+///
+/// ```
+/// use redlock_fred::{builder, relayed};
+///
+/// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let redlock = builder(servers.map(relayed))?.build()?;
+/// # drop(redlock);
+/// # Ok::<(), redlock_fred::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Creating a node with the address fails with [`InvalidInput`](redlock_core::ErrorKind::InvalidInput) on other
+/// systems, besides the errors of `address`.
+#[cfg(feature = "relay")]
+pub fn relayed<A: IntoConnector>(address: A) -> Relayed<A> {
+    Relayed(address)
+}
+
+#[cfg(feature = "relay")]
+impl<A: IntoConnector> IntoConnector for Relayed<A> {
+    fn into_connector(self, options: &Options) -> Result<Connector, Error> {
+        let connector = self.0.into_connector(options)?;
+        if cfg!(any(target_os = "linux", target_os = "android")) {
+            return Ok(connector.relayed());
+        }
+        let label = redlock_wire::Connector::label(&connector);
+        Err(Error::invalid(format!("invalid address {label}: a relay needs Linux or Android")))
+    }
+}
+
+/// Shows no address: it may contain a password.
+#[cfg(feature = "relay")]
+impl<A> std::fmt::Debug for Relayed<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Relayed").finish_non_exhaustive()
     }
 }
 
@@ -170,6 +221,19 @@ mod tests {
     fn a_connector_shows_only_its_label() {
         let connector = "redis://ann:hunter2@a".into_connector(&options()).unwrap();
         assert_eq!("Connector(\"a:6379\")", format!("{connector:?}"));
+    }
+
+    #[cfg(all(feature = "relay", any(target_os = "linux", target_os = "android")))]
+    #[test]
+    fn a_relayed_address_has_the_same_label_and_errors_and_shows_no_password() {
+        for url in ["redis://ann:hunter2@10.0.0.1:7000/3", "redis://ann:hunter2@a/x"] {
+            let label = |connector: Connector| connector.label().to_owned();
+            let plain = url.into_connector(&options()).map(label).map_err(|error| error.to_string());
+            let relayed = relayed(url);
+            assert!(!format!("{relayed:?}").contains("hunter2"));
+            let relayed = relayed.into_connector(&options()).map(label).map_err(|error| error.to_string());
+            assert_eq!(plain, relayed);
+        }
     }
 
     #[test]

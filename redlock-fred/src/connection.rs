@@ -44,11 +44,19 @@ const PUSHES: usize = 512;
 pub struct Connector {
     config: Config,
     label: String,
+    /// `true` if there is a relay between fred and the server.
+    is_relayed: bool,
 }
 
 impl Connector {
     pub(crate) fn new(config: Config, label: String) -> Self {
-        Self { config, label }
+        Self { config, label, is_relayed: false }
+    }
+
+    /// Returns a connector with a relay.
+    #[cfg(feature = "relay")]
+    pub(crate) fn relayed(self) -> Self {
+        Self { is_relayed: true, ..self }
     }
 
     #[cfg(test)]
@@ -71,7 +79,12 @@ impl Connector {
             config.username = Some(login.user().to_owned());
             config.password = Some(login.password().to_owned());
         }
-        let (config, relay) = Relay::open(config, hub).await?;
+        let (config, relay) = if self.is_relayed {
+            let (config, relay) = Relay::open(config, hub).await?;
+            (config, Some(relay))
+        } else {
+            (config, None)
+        };
         let connection = ConnectionConfig {
             connection_timeout: Duration::ZERO, // all zeros mean "none": the caller limits the time
             internal_command_timeout: Duration::ZERO,
@@ -96,7 +109,7 @@ impl Connector {
         let connection = Connection::over(client.clone(), relay, hub);
         match select(connected, connection.task.ended.clone()).await {
             Either::Left((connected, _)) => connected.map(|()| connection),
-            Either::Right(((), _)) => Err(Error::new_canceled()),
+            Either::Right(_) => Err(Error::new_canceled()),
         }
     }
 }
@@ -136,14 +149,15 @@ impl fmt::Debug for Connector {
 pub struct Connection {
     client: Client,
     task: Task,
-    relay: Relay,
+    /// The relay, if there is one.
+    relay: Option<Relay>,
     resp3: bool,
     _pushes: Pushes,
 }
 
 impl Connection {
     /// Starts fred's task.
-    fn over(client: Client, relay: Relay, hub: &Hub) -> Self {
+    fn over(client: Client, relay: Option<Relay>, hub: &Hub) -> Self {
         let pushes = Pushes::of(&client, hub);
         let task = Task::new(client.connect());
         Self { client, task, relay, resp3: false, _pushes: pushes }
@@ -152,14 +166,20 @@ impl Connection {
     /// Requests RESP3, and stays with RESP2 if the server denies it. Returns whether it uses RESP3.
     async fn switch_to_resp3(&self) -> Result<bool, Error> {
         // Set before fred switches, which it does within its task.
-        self.relay.speaks_resp3(true);
+        self.relay_speaks_resp3(true);
         match select(pin!(self.client.hello(RespVersion::RESP3, None, None)), self.task.ended.clone()).await {
             Either::Left((Err(error), _)) if !reply::denies_resp3(&error) => Err(error),
             Either::Left((answer, _)) => {
-                self.relay.speaks_resp3(answer.is_ok());
+                self.relay_speaks_resp3(answer.is_ok());
                 Ok(answer.is_ok())
             }
-            Either::Right(((), _)) => Err(Error::new_canceled()),
+            Either::Right(_) => Err(Error::new_canceled()),
+        }
+    }
+
+    fn relay_speaks_resp3(&self, resp3: bool) {
+        if let Some(relay) = &self.relay {
+            relay.speaks_resp3(resp3);
         }
     }
 
@@ -184,12 +204,19 @@ impl Connection {
         &self,
         answer: Pin<&mut impl Future<Output = Result<T, Failure>>>,
     ) -> Result<T, Failure> {
-        match select(answer, self.task.ended.clone()).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right(((), answer)) => match answer.now_or_never() {
-                Some(answer) => answer,
-                None => Err(Failure::not_sent("the connection is lost")),
-            },
+        let (answer, with_runtime) = match select(answer, self.task.ended.clone()).await {
+            Either::Left((answer, ended)) => {
+                let is_dropped = answer.as_ref().is_err_and(reply::is_dropped);
+                (answer, is_dropped && ended.await)
+            }
+            Either::Right((with_runtime, answer)) => {
+                let unsent = || Err(Failure::not_sent("the connection is lost"));
+                (answer.now_or_never().unwrap_or_else(unsent), with_runtime)
+            }
+        };
+        match answer {
+            Err(failure) if with_runtime => Err(Failure::runtime_ended(failure.sent)),
+            answer => answer,
         }
     }
 }
@@ -221,7 +248,7 @@ impl redlock_wire::Connection for Connection {
     }
 
     fn socket(&self) -> Option<&SocketHandle> {
-        self.relay.socket()
+        self.relay.as_ref().map(Relay::socket)
     }
 
     async fn lost(&self) {
@@ -242,12 +269,15 @@ impl fmt::Debug for Connection {
 /// It is aborted on drop; the socket closes when the runtime next runs the task.
 struct Task {
     abort: AbortHandle,
-    ended: Shared<BoxFuture<'static, ()>>,
+    /// Completes when the task has ended. `true` if its runtime has dropped it.
+    ended: Shared<BoxFuture<'static, bool>>,
 }
 
 impl Task {
     fn new(handle: ConnectHandle) -> Self {
-        Self { abort: handle.abort_handle(), ended: handle.map(|_| ()).boxed().shared() }
+        let abort = handle.abort_handle();
+        let ended = handle.map(|ended| ended.is_err_and(|error| error.is_cancelled()));
+        Self { abort, ended: ended.boxed().shared() }
     }
 }
 

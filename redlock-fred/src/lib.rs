@@ -92,7 +92,7 @@
 //! | `blocking` | the module `blocking`, for synchronous programs |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
-//! | `relay` | bounds on the replies of servers, on Linux and Android: see [Hostile servers](#hostile-servers) |
+//! | `relay` | the function `relayed`, for bounds on the replies of servers: see [Hostile servers](#hostile-servers) |
 //! | `tls-rustls` | `rediss://` over rustls |
 //! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
 //!
@@ -158,12 +158,25 @@
 //! servers that you trust, and TLS if the network path is not trusted. The connections of `redlock-redis-rs` are bounded
 //! without a setting.
 //!
-//! The feature `relay` adds the bounds on Linux and Android; on other systems it has no effect. A node then puts a relay
-//! between fred and the server, in the same process. The relay connects to the server, with TLS if the configuration
-//! requires it. It closes the connection if the server sends a reply of more than 1 MiB, or with more than 8 levels of
-//! nesting. Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value. fred
-//! reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
-//! sockets, no node connects. The relay costs a task for each node, and a copy of each request and reply.
+//! The function `relayed` of the feature `relay` adds the bounds to the node at an address, on Linux and Android. On
+//! other systems the node is rejected. The feature alone changes nothing. To bound the replies of all servers:
+//!
+//! ```
+//! # #[cfg(all(feature = "tokio", feature = "relay"))] {
+//! use redlock_fred::{builder, relayed};
+//!
+//! let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+//! let redlock = builder(servers.map(relayed))?.build()?;
+//! # drop(redlock); }
+//! # Ok::<(), redlock_fred::Error>(())
+//! ```
+//!
+//! Such a node puts a relay between fred and the server, in the same process. The relay connects to the server, with
+//! TLS if the address requires it. It closes the connection if the server sends a reply of more than 1 MiB, or with
+//! more than 8 levels of nesting. Do not lock a name that is the key of another value of 1 MiB or more: the server may
+//! send that value. fred reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox
+//! that denies such sockets, the node does not connect. The relay costs a task for each node, and a copy of each request
+//! and reply.
 //!
 //! The relay owns the socket, which has two more effects. Without it:
 //!
@@ -195,6 +208,8 @@ pub use redlock_core::{self, *};
 pub use redlock_wire::{Address, Credentials, Endpoint, Options};
 
 pub use crate::address::IntoConnector;
+#[cfg(feature = "relay")]
+pub use crate::address::{Relayed, relayed};
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
 pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection};

@@ -55,9 +55,8 @@ impl Relay {
     }
 
     /// Returns the handle of the socket to the server.
-    #[allow(clippy::unnecessary_wraps)] // the variant without a relay returns `None`
-    pub(crate) fn socket(&self) -> Option<&SocketHandle> {
-        Some(&self.socket)
+    pub(crate) fn socket(&self) -> &SocketHandle {
+        &self.socket
     }
 
     /// Sets the protocol from now on.

@@ -14,6 +14,12 @@ use fred::error::{Error, ErrorKind};
 use fred::types::{Resp3Frame, Value};
 use redlock_wire::{Failure, Reply};
 
+/// The error of a command for which there is no task any more.
+const NO_RECEIVER: &str = "Failed to send command to router.";
+
+/// The error of a command that was dropped without an outcome, together with the task.
+const NO_SENDER: &str = "channel closed";
+
 /// Converts the reply to a single command which fred has turned into a value.
 pub(crate) fn of_value(reply: Result<Value, Error>) -> Result<Reply, Failure> {
     match reply {
@@ -38,9 +44,14 @@ pub(crate) fn of_pipeline(
 /// Converts the error of a command that was passed to fred.
 pub(crate) fn failure(error: &Error) -> Failure {
     let unsent = matches!(error.kind(), ErrorKind::Canceled | ErrorKind::Backpressure)
-        || error.details() == "Failed to send command to router.";
+        || error.details() == NO_RECEIVER;
     let text = text(error);
     if unsent { Failure::not_sent(&text) } else { Failure::maybe_sent(&text) }
+}
+
+/// Returns whether fred's task was dropped, before or after it received the command.
+pub(crate) fn is_dropped(failure: &Failure) -> bool {
+    [NO_RECEIVER, NO_SENDER].contains(&&*failure.message)
 }
 
 /// Converts the error of a connection attempt.
@@ -149,8 +160,8 @@ mod tests {
     fn only_commands_in_the_queue_or_rejected_by_it_are_unsent() {
         assert_eq!(Sent::No, sent(ErrorKind::Canceled, "Canceled."));
         assert_eq!(Sent::No, sent(ErrorKind::Canceled, "Connection closed unexpectedly."));
-        assert_eq!(Sent::No, sent(ErrorKind::Unknown, "Failed to send command to router."));
-        assert_eq!(Sent::Maybe, sent(ErrorKind::Unknown, "channel closed"));
+        assert_eq!(Sent::No, sent(ErrorKind::Unknown, NO_RECEIVER));
+        assert_eq!(Sent::Maybe, sent(ErrorKind::Unknown, NO_SENDER));
         assert_eq!(Sent::Maybe, sent(ErrorKind::IO, "Connection closed."));
         assert_eq!(Sent::Maybe, sent(ErrorKind::Protocol, "Invalid response frame type."));
         assert_eq!(Sent::Maybe, sent(ErrorKind::Cluster, "CLUSTERDOWN The cluster is down"));

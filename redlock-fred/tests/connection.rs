@@ -3,7 +3,7 @@
 
 use fred::types::config::{Config, ServerConfig};
 use futures_util::future::poll_immediate;
-use redlock_adapter_tests::requests::{bytes, call, only_client, other, pipeline, set};
+use redlock_adapter_tests::requests::{bytes, call, other, pipeline, set};
 use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
 use redlock_adapter_tests::wait::{soon, until};
 use redlock_fred::{Connection, Connector, IntoConnector, Options};
@@ -11,10 +11,25 @@ use redlock_testkit::{RedisServer, watching};
 use redlock_wire::{Connection as _, Connector as _, Hub, Reply, Sent};
 use tokio::runtime::Handle;
 
-fn connector(port: u16) -> Connector {
+fn config(port: u16) -> Config {
     Config { server: ServerConfig::new_centralized("127.0.0.1", port), ..Config::default() }
-        .into_connector(&Options::tokio())
-        .unwrap()
+}
+
+fn connector(port: u16) -> Connector {
+    config(port).into_connector(&Options::tokio()).unwrap()
+}
+
+/// Opens a connection in each way: without a relay, and over one.
+async fn connect_each_way(config: Config) -> Vec<Connection> {
+    let options = Options::tokio();
+    let mut connectors = vec![config.clone().into_connector(&options).unwrap()];
+    #[cfg(all(feature = "relay", any(target_os = "linux", target_os = "android")))]
+    connectors.push(redlock_fred::relayed(config).into_connector(&options).unwrap());
+    let mut connections = Vec::new();
+    for connector in connectors {
+        connections.push(connector.connect(None, &Hub::default()).await.unwrap());
+    }
+    connections
 }
 
 async fn connect(port: u16) -> Connection {
@@ -28,20 +43,21 @@ fn started_with(args: &[&str]) -> RedisServer {
 #[tokio::test]
 async fn replies_of_every_shape() {
     let server = RedisServer::start();
-    let connection = connect(server.port()).await;
-    let eval =
-        async |script: &str| call(&connection, other("EVAL", &[script.as_bytes(), b"0"])).await.unwrap();
+    for connection in connect_each_way(config(server.port())).await {
+        let eval =
+            async |script: &str| call(&connection, other("EVAL", &[script.as_bytes(), b"0"])).await.unwrap();
 
-    let nested =
-        Reply::Array(vec![Reply::Int(-1), bytes("a"), Reply::Nil, Reply::Array(vec![bytes("QUEUED")])]);
-    assert_eq!(nested, eval("return {-1, 'a', false, {redis.status_reply('QUEUED')}}").await);
-    let map = Reply::Array(vec![bytes("k"), Reply::Int(1)]);
-    assert_eq!(map, eval("redis.setresp(3) return {map = {k = true}}").await);
-    assert_eq!(bytes("1.5"), eval("redis.setresp(3) return {double = 1.5}").await);
-    assert_eq!(
-        Reply::Error("CUSTOM is wrong".into()),
-        eval("return redis.error_reply('CUSTOM is wrong')").await
-    );
+        let nested =
+            Reply::Array(vec![Reply::Int(-1), bytes("a"), Reply::Nil, Reply::Array(vec![bytes("QUEUED")])]);
+        assert_eq!(nested, eval("return {-1, 'a', false, {redis.status_reply('QUEUED')}}").await);
+        let map = Reply::Array(vec![bytes("k"), Reply::Int(1)]);
+        assert_eq!(map, eval("redis.setresp(3) return {map = {k = true}}").await);
+        assert_eq!(bytes("1.5"), eval("redis.setresp(3) return {double = 1.5}").await);
+        assert_eq!(
+            Reply::Error("CUSTOM is wrong".into()),
+            eval("return redis.error_reply('CUSTOM is wrong')").await
+        );
+    }
 }
 
 #[tokio::test]
@@ -86,9 +102,10 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
 async fn after_clusterdown_the_outcome_of_requests_in_flight_is_unknown() {
     let down = "-CLUSTERDOWN Hash slot not served\r\n";
     let server = Scripted::start(move |command| greet(command).unwrap_or(Answer::Say(down))).await;
-    let connection = connect(server.port()).await;
-    assert_eq!(Sent::Maybe, soon(call(&connection, set(b"k", b"v", false))).await.unwrap_err().sent);
-    soon(connection.lost()).await;
+    for connection in connect_each_way(config(server.port())).await {
+        assert_eq!(Sent::Maybe, soon(call(&connection, set(b"k", b"v", false))).await.unwrap_err().sent);
+        soon(connection.lost()).await;
+    }
 }
 
 #[tokio::test]
@@ -100,14 +117,13 @@ async fn authenticates_and_selects_the_database() {
         username: Some("ann".into()),
         password: Some(password.into()),
         database: Some(3),
-        server: ServerConfig::new_centralized("127.0.0.1", server.port()),
-        ..Config::default()
+        ..config(server.port())
     };
-    let connection =
-        config.into_connector(&Options::tokio()).unwrap().connect(None, &Hub::default()).await.unwrap();
-    assert_eq!(bytes("ann"), call(&connection, other("ACL", &[b"WHOAMI"])).await.unwrap());
-    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
-    assert!(only_client(&server).await.contains(" db=3 "));
+    for connection in connect_each_way(config).await {
+        assert_eq!(bytes("ann"), call(&connection, other("ACL", &[b"WHOAMI"])).await.unwrap());
+        assert_eq!(bytes("OK"), call(&connection, other("SET", &[b"k", b"v"])).await.unwrap());
+    }
+    assert!(server.command(&["INFO", "keyspace"]).contains("db3:keys=1"));
     assert_eq!("0", server.command(&["EXISTS", "k"]), "database 0 has no key");
 }
 

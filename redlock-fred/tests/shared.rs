@@ -43,6 +43,44 @@ impl Adapter for Fred {
 }
 
 adapter_tests!(Fred);
-// The relay, which exists on these systems, owns the socket.
+
+/// The cases that depend on the way to the server, over the relay. It owns the socket.
 #[cfg(all(feature = "relay", any(target_os = "linux", target_os = "android")))]
-redlock_adapter_tests::socket_tests!(Fred);
+mod relay {
+    use redlock_adapter_tests::{connection_tests, socket_tests};
+    use redlock_fred::relayed;
+
+    use super::*;
+
+    struct Relayed;
+
+    impl Adapter for Relayed {
+        type Connector = Connector;
+
+        const PROCESS: &'static str = Fred::PROCESS;
+        const REPORTS_FLUSH: bool = Fred::REPORTS_FLUSH;
+
+        fn connector(url: String) -> Result<Connector, Error> {
+            relayed(url).into_connector(&Options::tokio())
+        }
+
+        fn node(url: String, options: &Options) -> Result<Node, Error> {
+            redlock_fred::node(relayed(url), options)
+        }
+
+        fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error> {
+            redlock_fred::builder(urls.into_iter().map(relayed))
+        }
+
+        fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
+            redlock_fred::builder_with(urls.into_iter().map(relayed), options)
+        }
+
+        async fn borrowed(url: String, options: &Options) -> Arc<dyn LockNode> {
+            Fred::borrowed(url, options).await
+        }
+    }
+
+    connection_tests!(Relayed);
+    socket_tests!(Relayed);
+}

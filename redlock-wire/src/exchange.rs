@@ -20,6 +20,7 @@ use crate::conn_state::Link;
 use crate::connection::Connector;
 use crate::gate::rule::Finding;
 use crate::inner::Inner;
+use crate::message::RUNTIME_ENDED;
 use crate::probe::{FAILURE_THRESHOLD, LOST, MIN_SILENCE};
 use crate::request::ClaimRequest;
 use crate::script::is_unknown_script;
@@ -41,8 +42,6 @@ const MAX_IN_DOUBT: u32 = 1024;
 /// The first unanswered request counts in any case. Its waiting time is unknown, because a request to a responsive
 /// server does not read the clock. A reading would cost about a twentieth of a lock.
 const MIN_WAIT: Duration = Duration::from_millis(1);
-
-const RUNTIME_ENDED: &str = "the runtime that opened the connection has shut down";
 
 /// Sends a request over a connection, and reads its reply.
 ///

@@ -66,7 +66,16 @@ impl Failure {
     pub fn maybe_sent(message: &str) -> Self {
         Self { sent: Sent::Maybe, message: message.to_owned() }
     }
+
+    /// Returns a failure of a command whose connection ended because the runtime of its task has shut down.
+    #[must_use]
+    pub fn runtime_ended(sent: Sent) -> Self {
+        Self { sent, message: RUNTIME_ENDED.to_owned() }
+    }
 }
+
+/// The reason of a failure whose connection ended together with its runtime.
+pub(crate) const RUNTIME_ENDED: &str = "the runtime that opened the connection has shut down";
 
 /// The possible delivery of a command without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,9 @@ use crate::servers::{
     grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
     processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, modes, native, node, plain, preflight, tls, watch};
+use crate::{
+    connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
+};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -39,6 +41,85 @@ macro_rules! socket_tests {
     };
 }
 
+/// Generates tests for another way from the adapter to its servers, beside those of [`adapter_tests!`]: the cases that
+/// depend on it.
+///
+/// They connect, send and read, lose connections, end with their runtime, and use TLS.
+#[macro_export]
+macro_rules! connection_tests {
+    ($adapter:ident) => {
+        $crate::__tests! { [
+            connect {
+                an_attempt_that_is_dropped_anywhere_leaves_nothing
+                a_dropped_attempt_that_falls_back_to_resp2_leaves_nothing
+                an_attempt_at_a_server_that_never_replies_leaves_nothing
+            }
+            connection {
+                set_if_absent_and_its_replies
+                a_pipeline_returns_every_reply_even_if_one_is_an_error
+                a_dropped_connection_leaves_neither_task_nor_socket
+                a_lost_connection_fails_its_requests_in_flight_and_all_later_ones
+                requests_fail_with_the_runtime_of_their_connection
+                a_command_whose_reply_is_lost_is_never_sent_again
+                a_dropped_call_does_not_disturb_those_after_it
+                speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected
+                connects_over_ipv6
+            }
+            node {
+                one_resource_is_locked_extended_and_released
+                a_killed_server_is_down_at_once_and_votes_again_without_traffic
+                a_server_that_starts_later_is_used
+                a_hung_server_is_disconnected_after_some_requests_and_recovers
+                requests_in_flight_when_the_server_dies_have_an_unknown_outcome
+                requests_dropped_at_once_do_not_end_the_connection
+                a_rotated_password_is_used_by_the_next_connection
+                a_server_without_resp3_works_and_recovers
+                #[cfg(unix)]
+                a_unix_socket_works
+                a_dropped_node_leaves_neither_task_nor_connection
+                a_node_outlives_its_runtime
+                a_node_leaves_a_runtime_that_is_no_longer_driven
+                no_secret_is_printed
+                a_request_whose_reply_is_lost_is_not_repeated
+            }
+            watch {
+                every_change_of_a_key_completes_its_watch
+                a_lost_connection_completes_its_watches_and_the_next_one_accepts_watches
+                disconnecting_a_hung_server_completes_its_watches
+                thousands_of_keys_are_watched_over_one_connection_under_load
+            }
+            cancelled {
+                after_two_replies
+                a_release_dropped_at_once_still_releases
+            }
+            crowd {
+                requests_dropped_at_once_by_many_threads_end_no_connection
+                a_stalled_thread_does_not_end_the_connection
+                many_tasks_on_one_thread_leave_no_key_on_failing_servers
+                many_tasks_on_several_threads_leave_no_key_on_failing_servers
+            }
+            forgotten {
+                three_servers_hang_between_the_two_calls
+            }
+            healthy {
+                a_lock_is_granted_denied_extended_and_released
+                close_right_after_a_release_leaves_no_key_and_no_task
+            }
+            majority_down {
+                writes_carried_out_after_the_ttl_are_cleaned_up
+            }
+            runtimes {
+                the_shutdown_of_the_connecting_runtime_is_reported_after_a_warning
+            }
+            #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+            tls {
+                a_certificate_of_an_unknown_authority_is_rejected
+                chosen_certificates_are_used
+            }
+        ] $adapter }
+    };
+}
+
 /// Passes the cases for owned sockets to another macro.
 #[doc(hidden)]
 #[macro_export]
@@ -52,6 +133,9 @@ macro_rules! __socket_cases {
                 #[ignore = "run by the test above, in a separate process"]
                 survives_endlessly_nested_replies
                 large_replies_are_read
+            }
+            queued {
+                a_queued_request_is_not_sent_after_the_node_has_given_up_its_connection
             }
             #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
             plain {
@@ -79,6 +163,7 @@ macro_rules! __cases {
                 a_pipeline_returns_every_reply_even_if_one_is_an_error
                 a_dropped_connection_leaves_neither_task_nor_socket
                 a_lost_connection_fails_its_requests_in_flight_and_all_later_ones
+                requests_fail_with_the_runtime_of_their_connection
                 a_command_whose_reply_is_lost_is_never_sent_again
                 a_dropped_call_does_not_disturb_those_after_it
                 speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected

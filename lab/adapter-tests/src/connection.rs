@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
+use futures_util::future::poll_immediate;
 use redlock_testkit::RedisServer;
 use redlock_wire::{Connection, Connector, Hub, Reply, Sent};
 use tokio::runtime::Handle;
@@ -11,6 +12,7 @@ use tokio::runtime::Handle;
 use crate::Adapter;
 use crate::requests::{bytes, call, clients, only_client, other, pipeline, set};
 use crate::scripted::{Answer, Scripted, greet};
+use crate::servers::one_thread;
 use crate::wait::{soon, until};
 
 async fn connect<A: Adapter>(port: u16) -> <A::Connector as Connector>::Connection {
@@ -90,6 +92,45 @@ pub(crate) async fn a_lost_connection_fails_its_requests_in_flight_and_all_later
         assert_eq!(Sent::No, soon(pipeline(&connection, &[attempt, attempt])).await.unwrap_err().sent);
     }
     until(async || clients(&server).is_empty()).await;
+}
+
+pub(crate) fn requests_fail_with_the_runtime_of_their_connection<A: Adapter>() {
+    // The server has a runtime that needs no driving.
+    let other_runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let script = |command: &str| greet(command).unwrap_or(Answer::Nothing);
+    let server = other_runtime.block_on(Scripted::start(script));
+    let runtime = one_thread();
+    let connection = runtime.block_on(connect::<A>(server.port()));
+    let command = set(b"k", b"v", true);
+    let both = [command, command];
+    let (mut sent, mut sent_together, mut queued) = (
+        Box::pin(call(&connection, command)),
+        Box::pin(pipeline(&connection, &both)),
+        Box::pin(call(&connection, command)),
+    );
+    runtime.block_on(async {
+        assert!(poll_immediate(&mut sent).await.is_none());
+        assert!(poll_immediate(&mut sent_together).await.is_none());
+        until(async || server.seen("SET") == 3).await;
+        assert!(poll_immediate(&mut queued).await.is_none());
+    });
+    drop(runtime);
+    other_runtime.block_on(async {
+        let later = soon(call(&connection, command)).await.map(drop);
+        let outcomes = [
+            soon(sent).await.map(drop),
+            soon(sent_together).await.map(drop),
+            soon(queued).await.map(drop),
+            later,
+        ];
+        let failures = outcomes.map(Result::unwrap_err);
+        for failure in &failures {
+            assert_eq!("the runtime that opened the connection has shut down", failure.message);
+        }
+        let [sent, sent_together, _queued, later] = failures.map(|failure| failure.sent);
+        assert_eq!([Sent::Maybe, Sent::Maybe, Sent::No], [sent, sent_together, later]);
+    });
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -25,6 +25,7 @@ mod node;
 mod plain;
 mod preflight;
 mod process;
+mod queued;
 pub mod requests;
 pub mod scripted;
 pub mod secure;

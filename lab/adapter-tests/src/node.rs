@@ -83,7 +83,6 @@ pub(crate) async fn inspected(node: &impl LockNode, resource: Resource) -> Optio
     holder(node.call(Request::Inspect(resource)).await.unwrap())
 }
 
-/// Sends requests until the node votes. Returns the time that it took.
 /// Returns the server of a request that begins now.
 fn server_of(node: &impl LockNode) -> Option<ServerId> {
     match node.begin(&Request::Release(claim("a", "nobody"))) {
@@ -92,7 +91,8 @@ fn server_of(node: &impl LockNode) -> Option<ServerId> {
     }
 }
 
-async fn until_it_votes(node: &impl LockNode) -> Duration {
+/// Sends requests until the node votes. Returns the time that it took.
+pub(crate) async fn until_it_votes(node: &impl LockNode) -> Duration {
     let start = Instant::now();
     let probe = claim("probe", "probe");
     until(async || {

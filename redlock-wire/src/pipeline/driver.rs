@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use super::outbox::{Arrived, Outbox};
 use super::resp::decode;
-use crate::message::Reply;
+use crate::message::{RUNTIME_ENDED, Reply};
 use crate::push::Hub;
 use crate::scanner::{Scanner, Violation};
 
@@ -20,8 +20,6 @@ const FULL: usize = 64 * 1024;
 
 /// The size of the buffer for replies. It grows for a larger reply, and shrinks behind it.
 const BUFFER: usize = 8 * 1024;
-
-const LOST: &str = "the connection is lost";
 
 /// The socket of a [`Pipeline`](super::Pipeline).
 ///
@@ -72,7 +70,7 @@ pub(super) struct Driver<S: Socket> {
     arrived: Vec<Arrived>,
     /// The callers to wake behind it.
     woken: Vec<Waker>,
-    /// The reason of the loss.
+    /// The reason of the loss. Until there is one, that of a runtime that drops the task.
     reason: String,
 }
 
@@ -91,7 +89,8 @@ impl<S: Socket> Driver<S> {
             filled: 0,
             arrived: Vec::new(),
             woken: Vec::new(),
-            reason: LOST.to_owned(),
+            // No request waits for a driver that the connection has dropped, since each borrows the connection.
+            reason: RUNTIME_ENDED.to_owned(),
         }
     }
 
