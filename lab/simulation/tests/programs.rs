@@ -246,8 +246,11 @@ fn there_are_never_two_leaders() {
 
 /// A quorum of servers and two candidates stay healthy. All others fail together. They fail again only when there is a
 /// leader, because a candidate that dies during its acquisition leaves keys for another TTL.
+///
+/// The keys of a dead leader expire with the TTL. Then candidates may split the votes, or meet votes whose release is
+/// repeated, and one of them may be in a pause after a failure.
 #[test]
-fn there_is_a_new_leader_within_the_ttl_and_a_second() {
+fn there_is_a_new_leader_within_the_ttl_and_two_seconds() {
     for seed in 0..SEEDS {
         let mut world = World::new(seed, leads);
         world.network.set_traffic(Direction::Requests, Traffic::default());
@@ -269,13 +272,13 @@ fn there_is_a_new_leader_within_the_ttl_and_a_second() {
                     world.start(number);
                 }
             }
-            world.simulation.run_for(TTL + SECOND);
+            world.simulation.run_for(TTL + 2 * SECOND);
         }
         let times: Vec<_> = world.record().iter().map(|(time, ..)| *time).collect();
         let gaps = times.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0]));
         let longest = gaps.max().unwrap();
-        assert!(longest <= TTL + SECOND, "seed {seed}: {longest:?} without a leader");
+        assert!(longest <= TTL + 2 * SECOND, "seed {seed}: {longest:?} without a leader");
         let until_end = world.simulation.now().saturating_duration_since(*times.last().unwrap());
-        assert!(until_end <= TTL + SECOND, "seed {seed}: {until_end:?} without a leader at the end");
+        assert!(until_end <= TTL + 2 * SECOND, "seed {seed}: {until_end:?} without a leader at the end");
     }
 }

@@ -205,7 +205,10 @@ pub(crate) async fn a_damaged_counter_only_disables_its_node<A: Adapter>() {
     let all = counters(&servers);
     // A node that is late in each round may be ahead of the others.
     let others = all[1..].iter().map(|counter| counter.parse::<u64>().unwrap());
-    assert!(all[0] == damaged && others.max().unwrap() < ahead(&servers[1]), "they do not follow it: {all:?}");
+    assert!(
+        all[0] == damaged && others.max().unwrap() < ahead(&servers[1]),
+        "they do not follow it: {all:?}"
+    );
 
     servers[0].command(&["DEL", COUNTER]);
     let guard = fenced_by_all(&redlock).await;
