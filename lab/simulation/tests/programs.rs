@@ -1,7 +1,7 @@
 //! Slots and leadership with the real core, while servers and clients fail within the assumptions of a lock.
 //!
 //! Holders record their actions while their lease is valid. The tests check the record in true time. There are never more
-//! than K holders of slots, and never two leaders. There is a new leader within the TTL and a second.
+//! than K holders of slots, and never two leaders. There is a new leader within the TTL and two seconds.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::ops::ControlFlow;
