@@ -217,7 +217,7 @@ const MARKED: [(&str, &str); 15] = [
     ("empty-restart-guarded", "n2 does not count"),
     ("clock-step", "c1 acquires r0"),
     ("late-write", "attempt #1 of c1 fails (n0 denied, n1 denied, n2 granted), and its votes are released"),
-    ("split-vote", "attempt #2 of c2 fails (n0 denied, n1 denied, n2 granted), and its votes are released"),
+    ("split-vote", "attempt #2 of c0 fails (n0 granted, n1 denied, n2 denied), and its votes are released"),
     ("failed-renewal", "c0 learns that #0 is lost"),
 ];
 
