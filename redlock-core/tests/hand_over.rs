@@ -242,6 +242,18 @@ fn a_hand_over_takes_one_round_trip() {
     }
 }
 
+/// The guard is dropped before the request is queued, and the release is sent afterwards.
+#[test]
+fn a_request_right_after_the_drop_of_a_guard_takes_one_round_trip() {
+    with(&[IDEAL; 5], async |world| {
+        drop(world.redlock.lock("a", TTL).await.unwrap());
+        let start = world.millis();
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        assert_eq!(ONE_TRIP, world.millis() - start);
+        guard.release().await.unwrap();
+    });
+}
+
 /// On a runtime with one thread, the next task then runs before the tasks of the connections.
 ///
 /// Thus each connection sends the release and the attempt in one write.

@@ -5,6 +5,7 @@
 //! outcome of every write on the node is known. The turn passes if a quorum of nodes fulfills this: the attempt needs no
 //! more, and no task waits for a minority. The nodes decide about the attempt as always.
 
+use std::mem;
 use std::sync::Arc;
 
 use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
@@ -29,6 +30,8 @@ pub(crate) struct Release {
     /// The number of nodes that carry out the release before what is sent to them next; `None` if no task waits for the
     /// turn.
     in_order: Option<usize>,
+    /// True from the first release on.
+    is_sent: bool,
 }
 
 /// Ends a lease, and prepares its releases.
@@ -43,7 +46,7 @@ impl Release {
     /// known later may have been carried out after it.
     pub(super) fn new(rules: Rules, record: Arc<Record>, now: Instant) -> Self {
         let before = record.end(now);
-        Self { rules, record, before, votes: rules.votes(now), in_order: None }
+        Self { rules, record, before, votes: rules.votes(now), in_order: None, is_sent: false }
     }
 
     fn outcome(&self) -> Option<Result<ReleaseOutcome, Failure>> {
@@ -65,11 +68,7 @@ impl Round for Release {
     type Tag = ();
     type Output = Result<ReleaseOutcome, Failure>;
 
-    /// Wakes the next task here already. If the runtime has one thread, that task then runs before the tasks that drive
-    /// the connections. Thus each connection sends the release and the attempt in one write. A task that runs earlier
-    /// than that, on another thread, finds that it still waits.
     fn start(&mut self, io: &mut Io<()>) {
-        self.in_order = self.record.wake_next().then_some(0);
         io.send_to_all(self.rules.nodes, ());
     }
 
@@ -77,7 +76,15 @@ impl Round for Release {
         Some(Request::Release(self.record.claim.clone()))
     }
 
+    /// Wakes the next task before the first release is sent. If the runtime has one thread, that task then runs before
+    /// the tasks that drive the connections. Thus each connection sends the release and the attempt in one write. A task
+    /// that runs earlier than that, on another thread, finds that it still waits.
+    ///
+    /// A release in the background is sent later than it is prepared. The next task may have come in between.
     fn sent(&mut self, node: usize, (): (), connection: Option<ConnectionId>) {
+        if !mem::replace(&mut self.is_sent, true) {
+            self.in_order = self.record.wake_next().then_some(0);
+        }
         if let Some(in_order) = &mut self.in_order {
             let is_settled = self.record.with(|state| !state.peers[node].writes.has_unsettled());
             *in_order += usize::from(connection.is_some() && is_settled);
