@@ -74,7 +74,7 @@ impl Redlock {
     /// [attempt is repeated](TryLockRequest). If the votes stay split, the error is
     /// [`Undecided`](crate::ErrorKind::Undecided), never `None`.
     ///
-    /// If too many attempts are [in flight](Builder::max_concurrent_attempts), the attempt waits for its turn for up to
+    /// If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the attempt waits for its turn for up to
     /// 10 s. It then fails with [`Overloaded`](crate::ErrorKind::Overloaded).
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
