@@ -10,6 +10,8 @@ pub(crate) mod rslock;
 use std::future::Future;
 use std::time::Duration;
 
+pub(crate) use by_hand::RELEASE;
+
 /// A TTL far above all measured times, so that no lock expires.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
@@ -34,7 +36,7 @@ mod by_hand {
 
     use futures_util::stream::{FuturesUnordered, StreamExt};
 
-    pub(super) const RELEASE: &str =
+    pub(crate) const RELEASE: &str =
         "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
     pub(super) const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return \
                                      redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";

@@ -63,15 +63,19 @@ struct Track<C> {
 
 /// Connects a contender and warms it up.
 pub(crate) fn lane<C: Contender>(flavor: Flavor, contender: impl Future<Output = C>) -> Box<dyn Lane> {
-    let runtime = match flavor {
-        Flavor::CurrentThread => Builder::new_current_thread().enable_all().build(),
-        Flavor::MultiThread => Builder::new_multi_thread().worker_threads(2).enable_all().build(),
-    };
-    let runtime = runtime.expect("the runtime starts");
+    let runtime = runtime(flavor);
     let contender = runtime.block_on(contender);
     let track = Track { runtime, contender };
     track.latency(50);
     Box::new(track)
+}
+
+pub(crate) fn runtime(flavor: Flavor) -> Runtime {
+    let runtime = match flavor {
+        Flavor::CurrentThread => Builder::new_current_thread().enable_all().build(),
+        Flavor::MultiThread => Builder::new_multi_thread().worker_threads(2).enable_all().build(),
+    };
+    runtime.expect("the runtime starts")
 }
 
 impl<C: Contender> Track<C> {

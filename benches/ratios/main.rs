@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout)] // the program prints its results
 
+mod bare;
 mod chart;
 mod contender;
 mod groups;
@@ -125,6 +126,8 @@ second, more is better. The *value* is the absolute result on this machine.
 - *by hand*: the same client crate with the same connections and options. It sends one request to all servers at once,
   returns at the quorum, and reads the other replies in the background. It has no timeouts, no cleanup and no retries.
 - *rslock*: the crate `rslock`, used as in its documentation.
+- *bare sockets*: the bytes of the same requests, written and read in a loop by one task for each server, without a lock:
+  no quorum, no tokens, no timeouts. It is the limit of this machine.
 - *p50*, *p99*: the median and the 99th percentile.
 - *us*: microseconds.
 ";

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::{micros, servers};
+use crate::bare::Bare;
 use crate::contender::fred_by_hand::FredByHand;
 use crate::contender::redis_by_hand::RedisByHand;
 use crate::contender::redlock_client::RedlockClient;
 use crate::contender::rslock::Rslock;
-use crate::lane::{Flavor, Lane, Latency, lane};
+use crate::lane::{Flavor, Lane, Latency, Throughput, lane};
 use crate::report::{Goal, Row};
 use crate::round::{Effort, Slice, interleaved, median, ratios};
 
@@ -17,13 +18,19 @@ const REDIS_BY_HAND: usize = 1;
 const FRED: usize = 2;
 const FRED_BY_HAND: usize = 3;
 const RSLOCK: usize = 4;
+/// Only the number of cycles per second is measured.
+const BARE: usize = 5;
+
+type Pair = (usize, &'static str, usize, &'static str);
 
 /// The pairs that are compared.
-const PAIRS: [(usize, &str, usize, &str); 3] = [
+const PAIRS: [Pair; 4] = [
     (REDIS, "redis-rs", REDIS_BY_HAND, "by hand"),
     (FRED, "fred", FRED_BY_HAND, "by hand"),
     (REDIS, "redis-rs", RSLOCK, "rslock"),
+    (FRED, "fred", RSLOCK, "rslock"),
 ];
+const LIMIT: Pair = (REDIS, "redis-rs", BARE, "bare sockets");
 
 type Quantile = fn(&Latency) -> f64;
 
@@ -36,7 +43,7 @@ pub(crate) fn run(effort: Effort, flavor: Flavor) -> Vec<Row> {
         lane(flavor, FredByHand::connect(&urls)),
         lane(flavor, async { Rslock::new(&urls) }),
     ];
-    let chapter = Chapter { effort, flavor, lanes: &lanes };
+    let chapter = Chapter { effort, flavor, lanes: &lanes, bare: Bare::new(flavor, &urls) };
     let mut rows = chapter.latency();
     for tasks in [1, 64, 1024] {
         rows.extend(chapter.throughput(tasks));
@@ -49,6 +56,7 @@ struct Chapter<'a> {
     effort: Effort,
     flavor: Flavor,
     lanes: &'a [Box<dyn Lane>],
+    bare: Bare,
 }
 
 impl Chapter<'_> {
@@ -63,11 +71,7 @@ impl Chapter<'_> {
         let mut rows = Vec::new();
         for pair in PAIRS {
             for (quantile, figure) in quantiles {
-                let goal = match (quantile, pair.2) {
-                    ("cycle p50", RSLOCK) if self.flavor == Flavor::CurrentThread => Some(Goal::AtMost(0.85)),
-                    ("cycle p50", REDIS_BY_HAND | FRED_BY_HAND) => Some(Goal::AtMost(1.10)),
-                    _ => None,
-                };
+                let goal = self.cycle_goal(pair).filter(|_| quantile == "cycle p50");
                 rows.push(self.row(pair, &format!("{quantile}, 1 task"), &figures, figure, micros, goal));
             }
         }
@@ -76,16 +80,15 @@ impl Chapter<'_> {
 
     fn throughput(&self, tasks: usize) -> Vec<Row> {
         let lasts = Duration::from_millis(self.effort.slice_millis);
-        let figures = self.measure(|lane| lane.throughput(tasks, lasts));
+        let mut slices: Vec<Slice<'_, Throughput>> = Vec::new();
+        for lane in self.lanes {
+            slices.push(Box::new(move || lane.throughput(tasks, lasts)));
+        }
+        slices.push(Box::new(|| self.bare.throughput(tasks, lasts)));
+        let figures = interleaved(self.effort.rounds, slices);
         let what = format!("cycles per second, {tasks} task{}", if tasks == 1 { "" } else { "s" });
-        let rows = PAIRS.into_iter().map(|pair| {
-            let goal = match (tasks, pair.2) {
-                (1, _) => None,
-                (_, REDIS_BY_HAND | FRED_BY_HAND) => Some(Goal::AtLeast(0.90)),
-                (64, RSLOCK) if self.flavor == Flavor::CurrentThread => Some(Goal::AtLeast(1.15)),
-                (_, RSLOCK) if self.flavor == Flavor::CurrentThread => Some(Goal::AtLeast(1.35)),
-                _ => None,
-            };
+        let rows = PAIRS.into_iter().chain([LIMIT]).map(|pair| {
+            let goal = self.rate_goal(pair, tasks);
             let rate = |rate| format!("{rate:.0}/s");
             let cpu = what.replace("cycles per second", "CPU of the client per cycle");
             [
@@ -94,6 +97,64 @@ impl Chapter<'_> {
             ]
         });
         rows.flatten().collect()
+    }
+
+    fn cycle_goal(&self, pair: Pair) -> Option<Goal> {
+        let is_single = self.flavor == Flavor::CurrentThread;
+        let most = match (pair.0, pair.2) {
+            (REDIS, REDIS_BY_HAND) => {
+                if is_single {
+                    0.95
+                } else {
+                    1.0
+                }
+            }
+            (REDIS, RSLOCK) => {
+                if is_single {
+                    0.75
+                } else {
+                    0.9
+                }
+            }
+            (FRED, FRED_BY_HAND) => 1.15,
+            (FRED, RSLOCK) => 1.0,
+            _ => return None,
+        };
+        Some(Goal::AtMost(most))
+    }
+
+    fn rate_goal(&self, pair: Pair, tasks: usize) -> Option<Goal> {
+        let is_single = self.flavor == Flavor::CurrentThread;
+        let least = match (pair.0, pair.2, tasks) {
+            (_, BARE, 64) if is_single => 0.4,
+            (_, _, 1) | (_, BARE, _) => return None,
+            (REDIS, REDIS_BY_HAND, 64) => {
+                if is_single {
+                    1.4
+                } else {
+                    1.25
+                }
+            }
+            (REDIS, REDIS_BY_HAND, _) => 1.4,
+            (REDIS, RSLOCK, 64) => {
+                if is_single {
+                    2.0
+                } else {
+                    1.7
+                }
+            }
+            (REDIS, RSLOCK, _) => {
+                if is_single {
+                    2.0
+                } else {
+                    2.2
+                }
+            }
+            (FRED, FRED_BY_HAND, 64) => 0.95,
+            (FRED, RSLOCK, _) => 1.0,
+            _ => return None,
+        };
+        Some(Goal::AtLeast(least))
     }
 
     fn extension(&self) -> Vec<Row> {
@@ -109,7 +170,7 @@ impl Chapter<'_> {
 
     fn row<T>(
         &self,
-        (of, name, against, other): (usize, &str, usize, &str),
+        (of, name, against, other): Pair,
         what: &str,
         figures: &[Vec<T>],
         figure: impl Fn(&T) -> f64,
