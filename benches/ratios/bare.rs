@@ -54,7 +54,7 @@ async fn connect(address: &str) -> TcpStream {
 
 /// Sets and deletes one key for each request, in two writes. Returns the number of cycles.
 async fn repeat(mut socket: TcpStream, requests: usize, until: Instant) -> u32 {
-    let token = "0123456789012345678901234567890123456789";
+    let token = "0123456789abcdef0123456789abcdef01234567";
     let ttl = TTL.as_millis().to_string();
     let hash = redis::Script::new(RELEASE).get_hash().to_owned();
     let keys: Vec<String> = (0..requests).map(|number| format!("bare-{number}")).collect();
@@ -75,13 +75,13 @@ async fn repeat(mut socket: TcpStream, requests: usize, until: Instant) -> u32 {
 
 /// Reads until this many replies of this many lines have come.
 async fn read(socket: &mut TcpStream, replies: usize, lines: usize) {
-    let mut buffer = [0; 16 * 1024];
+    let mut buffer = vec![0; 16 * 1024];
     let mut missing = replies * lines;
     while missing > 0 {
         let count = socket.read(&mut buffer).await.expect("the server runs");
         assert!(count > 0, "the server closed the connection");
         assert!(!buffer[..count].contains(&b'-'), "the server replied with an error or a missing key");
-        missing -= buffer[..count].iter().filter(|byte| **byte == b'\n').count();
+        missing -= buffer[..count].split(|byte| *byte == b'\n').count() - 1;
     }
 }
 
