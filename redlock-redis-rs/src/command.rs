@@ -36,8 +36,7 @@ pub(crate) fn encode(command: Command<'_>) -> Vec<u8> {
             put(&mut packed, key);
             put(&mut packed, value);
             packed.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
-            let mut digits = [0; 20];
-            put(&mut packed, decimal(&mut digits, millis));
+            put(&mut packed, itoa::Buffer::new().format(millis).as_bytes());
             if get {
                 packed.extend_from_slice(b"$3\r\nGET\r\n");
             }
@@ -63,28 +62,25 @@ fn array<'a>(words: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
     packed
 }
 
+#[inline]
 fn put(packed: &mut Vec<u8>, word: &[u8]) {
     put_length(packed, b'$', word.len());
     packed.extend_from_slice(word);
     packed.extend_from_slice(b"\r\n");
 }
 
+/// Most words are shorter than 100 bytes. Their lengths are copied as a constant number of bytes.
+#[inline]
 fn put_length(packed: &mut Vec<u8>, kind: u8, length: usize) {
-    let mut digits = [0; 20];
-    packed.push(kind);
-    packed.extend_from_slice(decimal(&mut digits, length as u64));
-    packed.extend_from_slice(b"\r\n");
-}
-
-/// Writes a number at the end of `digits`. Formatting it takes several times as long.
-fn decimal(digits: &mut [u8; 20], mut number: u64) -> &[u8] {
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            return &digits[start..];
+    match u8::try_from(length) {
+        Ok(digit @ 0..10) => packed.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
+        Ok(two @ 10..100) => {
+            packed.extend_from_slice(&[kind, b'0' + two / 10, b'0' + two % 10, b'\r', b'\n']);
+        }
+        _ => {
+            packed.push(kind);
+            packed.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+            packed.extend_from_slice(b"\r\n");
         }
     }
 }

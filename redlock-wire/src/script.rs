@@ -49,16 +49,17 @@ impl<'a> ScriptArgs<'a> {
 
     /// Packs an `EVAL` of a script's text, or an `EVALSHA` of its SHA-1.
     pub(crate) fn call<C: Connection>(&self, name: &'static str, script: &str) -> C::Packed {
-        let count = self.keys.len().to_string();
-        let mut args = SmallVec::<[&[u8]; 5]>::new();
-        args.extend([script.as_bytes(), count.as_bytes()]);
+        let mut digits = itoa::Buffer::new();
+        let mut args = SmallVec::<[&[u8]; 6]>::new();
+        args.push(script.as_bytes());
+        args.push(digits.format(self.keys.len()).as_bytes());
         args.extend(self.keys.iter().chain(&self.args).map(|part| &**part));
         C::pack(Command::Other { name, args: &args })
     }
 }
 
 pub(crate) fn number<'a>(number: u64) -> Cow<'a, [u8]> {
-    Cow::Owned(number.to_string().into_bytes())
+    Cow::Owned(itoa::Buffer::new().format(number).into())
 }
 
 pub(crate) fn key<'a>(prefix: &[u8], resource: &'a Resource) -> Cow<'a, [u8]> {

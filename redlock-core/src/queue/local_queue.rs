@@ -13,7 +13,7 @@
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -33,10 +33,13 @@ use crate::types::token::Token;
 /// It is long enough to receive a notification that the lock is free, and to acquire the lock.
 pub(crate) const FAIRNESS_YIELD: Duration = Duration::from_millis(3);
 
+/// The number of queues whose memory is kept. That of a larger burst is freed at its end.
+const SPARE: usize = 1024;
+
 /// The queues of one [`Redlock`](crate::Redlock). An unused resource has none.
 pub(crate) struct LocalQueues {
     runtime: Arc<dyn Runtime>,
-    queues: Mutex<BTreeMap<Resource, Queue<Waker>>>,
+    queues: Mutex<HashMap<Resource, Queue<Waker>>>,
     last_number: AtomicU64,
 }
 
@@ -195,6 +198,9 @@ impl QueuePlace {
             let Wakers { to_wake, to_drop } = act(queue);
             if queue.is_unused() {
                 queues.remove(resource);
+                if queues.is_empty() {
+                    queues.shrink_to(SPARE);
+                }
             }
             drop(queues);
             woken.0.extend(to_wake);
