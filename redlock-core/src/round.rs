@@ -57,6 +57,11 @@ pub(crate) trait Round: Send + Unpin + 'static {
         let _ = (node, tag, connection);
     }
 
+    /// Records that a request was not wanted any more when it could be sent. It is not heard.
+    fn unsent(&mut self, node: usize, tag: Self::Tag, at: Instant) {
+        let _ = (node, tag, at);
+    }
+
     /// Records that the first requests were polled once, so those with a connection have been sent.
     fn all_sent(&mut self) {}
 

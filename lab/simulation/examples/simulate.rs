@@ -1,6 +1,7 @@
 //! Runs many seeds of an experiment, or shows one. `scripts/simulate` builds and runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Mutex;
@@ -132,7 +133,11 @@ impl Options {
                         if seed >= self.seeds {
                             break;
                         }
-                        let report = experiment(seed).run();
+                        let run = AssertUnwindSafe(|| experiment(seed).run());
+                        let report = catch_unwind(run).unwrap_or_else(|panic| {
+                            bar.suspend(|| eprintln!("seed {seed} with {nodes} nodes panics"));
+                            resume_unwind(panic)
+                        });
                         part.add(&report);
                         if report.defects().next().is_some() {
                             let mut shown = shown.lock().expect("printing does not panic");

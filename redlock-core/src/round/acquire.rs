@@ -20,7 +20,7 @@ use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
 use crate::decide::votes::Votes;
 use crate::lease::mode::Mode;
 use crate::lease::record::Record;
-use crate::node::{ConnectionId, Request};
+use crate::node::{ConnectionId, NodeError, Request};
 use crate::round::failure::{Aim, Cause, Failure};
 use crate::round::{Heard, Io, Round, Rules};
 use crate::telemetry;
@@ -231,6 +231,17 @@ impl Round for Acquire {
     fn sent(&mut self, node: usize, lane: Lane, connection: Option<ConnectionId>) {
         if lane == Lane::Claim {
             self.record.with(|lease| lease.begin_write(node, connection));
+        }
+    }
+
+    /// A confirmation that was waiting for its connection when the attempt was lost counts as failed. The reason of the
+    /// loss may depend on it.
+    fn unsent(&mut self, node: usize, lane: Lane, at: Instant) {
+        if let (Lane::Confirm, Some(votes)) = (lane, &mut self.confirmations) {
+            if votes.is_pending(node) {
+                let error = NodeError::unavailable("not connected when the attempt ended");
+                votes.put(node, Outcome::Failed(error), None, at);
+            }
         }
     }
 

@@ -117,7 +117,7 @@ impl<T: Copy> Flight<T> {
     fn begin<R: Round<Tag = T>>(&mut self, nodes: &Nodes, round: &mut R) {
         let Some(request) = round.request(self.node, self.tag) else {
             self.state = State::Done;
-            return;
+            return round.unsent(self.node, self.tag, nodes.now());
         };
         self.state = match nodes.peers[self.node].node.begin(&request) {
             Begun::Connecting(attempt) => State::Connecting(request.operation(), attempt),

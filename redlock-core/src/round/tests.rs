@@ -19,6 +19,7 @@ use crate::lease::record::Record;
 use crate::node::{Denial, Operation, Request};
 use crate::types::claim::Claim;
 use crate::types::error::ErrorKind;
+use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::report::Outcome;
 use crate::types::resource::{Resource, Resources};
@@ -395,4 +396,30 @@ fn a_refill_follows_the_quorum_and_is_a_write() {
     assert_eq!([(3, extend::Lane::Refill), (4, extend::Lane::Refill)], io.sends[..]);
     (3..5).for_each(|node| extend.sent(node, extend::Lane::Refill, None));
     assert_eq!([3, 4], cleaned_up(record, now)[..]);
+}
+
+/// The confirmations of two nodes wait for a connection. They are not sent once the attempt is lost.
+#[test]
+fn a_lost_attempt_has_a_reason_without_its_unsent_confirmations() {
+    let now = Instant::since_origin(TTL);
+    let claim = Claim::new(Resources::new([Resource::new("a").unwrap()]).unwrap(), Token::from_bytes("me"));
+    let mut acquire = Acquire::new(rules(), claim, Mode::Fenced, Ttl::new(TTL).unwrap(), now);
+    let mut io = Io::default();
+    for node in 0..NODES {
+        let counter = FencingToken::new(1 + node as u64).unwrap();
+        acquire.heard(heard(node, Lane::Claim, Outcome::GrantedFenced(counter), now), &mut io);
+    }
+    assert!(acquire.result(now, &mut io).is_none(), "the counters differ");
+    assert!(io.sends.iter().all(|(_, lane)| *lane == Lane::Confirm));
+    let holder = || Denial { holder: Some(Token::from_bytes("other")), ..Denial::default() };
+    let outcomes = [Outcome::Denied(holder()), Outcome::Denied(holder()), Outcome::TimedOut];
+    for (node, outcome) in outcomes.into_iter().enumerate() {
+        acquire.heard(heard(node, Lane::Confirm, outcome, now), &mut io);
+    }
+    assert!(acquire.result(now, &mut io).is_none(), "the other two may name the holder");
+    for node in 3..NODES {
+        assert!(acquire.request(node, Lane::Confirm).is_none());
+        acquire.unsent(node, Lane::Confirm, now);
+    }
+    assert!(acquire.result(now, &mut io).is_some_and(|result| result.is_err()));
 }
