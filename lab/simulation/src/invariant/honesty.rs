@@ -35,7 +35,8 @@ struct Attempt {
     heard: BTreeMap<TokenNumber, BTreeSet<usize>>,
     /// The locks being released: the start, and the servers that have replied.
     releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
-    /// The releases that were sent again. Their replies come too late for the lock that is being released.
+    /// The releases that were sent again, or only when the connection was there. The lock that is being released may not
+    /// have waited for them: a node without a connection counts as one that cannot reply.
     repeated: BTreeSet<u64>,
     /// The servers and tokens of all releases.
     released: BTreeSet<(TokenNumber, usize)>,
@@ -48,8 +49,11 @@ impl Attempt {
     fn is_releasing(&self, now: Instant, rules: &Rules) -> bool {
         // The clock of the client may be slow.
         let limit = rules.node_timeout + rules.node_timeout / 50;
+        // A client that is resumed has not read the replies that came while it was stopped.
+        let is_just_resumed = self.resumed == Some(now);
         let under_way = |(since, answered): &(Instant, BTreeSet<usize>)| {
-            answered.len() < rules.quorum() && now <= self.resumed.unwrap_or(*since).max(*since) + limit
+            let begin = self.resumed.unwrap_or(*since).max(*since);
+            (answered.len() < rules.quorum() || is_just_resumed) && now <= begin + limit
         };
         self.releases.values().any(under_way)
     }
@@ -141,7 +145,8 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             }
             EventKind::Sent(Request { client, server, operation: Operation::Release, token, call }) => {
                 let attempt = attempts.entry(client).or_default();
-                if !attempt.released.insert((token, server)) {
+                let is_late = attempt.releases.get(&token).is_some_and(|(since, _)| entry.at > *since);
+                if !attempt.released.insert((token, server)) || is_late {
                     attempt.repeated.insert(call);
                 }
             }
