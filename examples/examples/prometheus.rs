@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let redlock = Nodes::new().program()?;
     let ttl = Duration::from_secs(10);
     let guard = redlock.lock("invoice:42", ttl).await?;
-    assert!(redlock.try_lock("invoice:42", ttl).await?.is_none());
+    assert!(redlock.lock("invoice:42", ttl).try_now().await?.is_none());
     redlock.lock("invoice:43", ttl).await?.release().await?;
 
     let page = scrape(TcpListener::bind("127.0.0.1:0").await?, router(recorder)).await?;

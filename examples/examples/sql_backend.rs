@@ -141,7 +141,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = || Redlock::builder(TokioRuntime::new()).node(database.clone()).build();
     let (first, second) = (client()?, client()?);
     let guard = first.lock("invoice:42", Duration::from_secs(10)).await?;
-    assert!(second.try_lock("invoice:42", Duration::from_secs(10)).await?.is_none());
+    assert!(second.lock("invoice:42", Duration::from_secs(10)).try_now().await?.is_none());
     println!("locked in the database: {:?}", guard.release().await?);
     Ok(())
 }

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Error> {
         .owner("host-1:4242")
         .build()?;
     let guard = redlock.lock("invoice:42", TTL).keep_alive(KeepAlive::new()).await?;
-    assert!(redlock.try_lock("invoice:42", TTL).await?.is_none());
+    assert!(redlock.lock("invoice:42", TTL).try_now().await?.is_none());
     tokio::time::sleep(TTL).await; // keep-alive renews the lock meanwhile
     nodes.iter().for_each(MemoryNode::clear); // another client deletes the key
     println!("{}", guard.lost().await);

@@ -1,384 +1,371 @@
 //! Locks for synchronous programs: no `async`, and no runtime to set up.
 //!
-//! The module has the same types as the root of the crate, and each method blocks its thread instead of returning a
-//! future. Connections, renewals and cleanup run on a thread named `redlock`, which starts with the first
-//! [`Redlock`] and lives as long as the process. Thus a lock is kept alive while the program
-//! computes.
+//! The requests are those of async programs. Each function here takes a [request](crate::LockRequest) of any kind, or any
+//! future, and blocks its thread. Connections, renewals and cleanup run on a thread named `redlock`, which starts with the
+//! first use and lives as long as the process. Thus a lock is kept alive while the program computes.
 //!
 //! An adapter crate has a `blocking::builder`, which takes addresses. With custom nodes:
 //!
 //! ```
 //! use std::time::Duration;
-//! use redlock_core::{KeepAlive, TokioRuntime, blocking};
+//! use redlock_core::{KeepAlive, Redlock, TokioRuntime, blocking};
 //! use redlock_testkit::MemoryNode;
 //!
 //! // Nodes and tasks run on the same thread.
-//! let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-//! let redlock = blocking::Redlock::new(builder)?;
+//! let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
 //!
 //! let request = redlock.lock("report", Duration::from_secs(5));
-//! let guard = request.max_wait(Duration::from_secs(1)).keep_alive(KeepAlive::new()).acquire()?;
+//! let request = request.max_wait(Duration::from_secs(1)).keep_alive(KeepAlive::new());
+//! let guard = blocking::acquire(request)?;
 //! for _page in 0..100 {
 //!     // A loss becomes an error.
 //!     guard.check()?;
 //! }
 //! guard.release()?;
+//! blocking::wait_at_most(Duration::from_secs(1), redlock.close());
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
 //! # Losses
 //!
 //! A synchronous program cannot be stopped in the middle. Call [`Lease::check`] before each effect, or compare
-//! [`remaining`](crate::Lease::remaining) with the time that the effect takes. [`LockRequest::run`] checks the lock again
-//! when the work has finished.
+//! [`remaining`](Lease::remaining) with the time that the effect takes. [`run`] checks the lock again when the work has
+//! finished.
 //!
 //! # End of the program
 //!
-//! The background thread ends with the process. Call [`Redlock::close`] at the end of `main`, or keys may remain until
-//! their TTL expires: see [Short programs].
+//! The background thread ends with the process. [Wait](wait_at_most) for [`Redlock::close`](crate::Redlock::close) at the
+//! end of `main`, or keys may remain until their TTL expires: see [Short programs].
 //!
 //! [Short programs]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md#short-programs
 //!
 //! # Async code
 //!
-//! Every method that blocks panics inside an async runtime, because it would block a thread that runs other tasks. Use
-//! [`crate::Redlock`] there, or call the method in `tokio::task::spawn_blocking`. Only tokio runtimes are detected.
+//! Every function that blocks panics inside an async runtime, because it would block a thread that runs other tasks. Await
+//! the request there, or call the function in `tokio::task::spawn_blocking`. Only tokio runtimes are detected.
 
-mod guard;
-mod request;
-
+use std::future::IntoFuture;
+use std::ops::{ControlFlow, Deref};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::consume_budget;
 
-pub use self::guard::{Guard, Lease};
-pub use self::request::{LockRequest, TryLockRequest};
-use crate::client::builder::Builder;
-use crate::client::health::Health;
-use crate::client::inspect::Inspection;
+use crate::client::kind::{Exclusive, Kind, Sole};
+use crate::client::lead::Candidate;
+use crate::client::lease::Lease;
+use crate::client::once_per::JobOutcome;
+use crate::client::request::LockRequest;
 use crate::client::run_error::RunError;
 use crate::runtime::tokio::TokioRuntime;
-use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
-use crate::types::instant::Instant;
 use crate::types::report::ReleaseOutcome;
-use crate::types::resource::{IntoResource, IntoResources};
 
-/// A distributed lock over N independent nodes, for synchronous programs.
+/// Waits for a future, and returns its output.
 ///
-/// Cloning is cheap, and clones share everything. See the [module](self) for an example.
+/// Use it for all that has no function here: [`inspect`](crate::Redlock::inspect), [`health`](crate::Redlock::health),
+/// [`resume`](crate::Redlock::resume) and others.
+///
+/// ```
+/// # use redlock_core::{Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// assert!(blocking::wait(redlock.health()).is_available());
+/// assert!(blocking::wait(redlock.inspect("orders:42"))?.is_free());
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// Inside an async runtime.
+pub fn wait<F: IntoFuture>(future: F) -> F::Output {
+    assert!(
+        !is_in_task(),
+        "redlock: a blocking function was called inside an async runtime; await the request there, or use \
+         `tokio::task::spawn_blocking`"
+    );
+    let runtime = TokioRuntime::dedicated_handle();
+    let _entered = runtime.enter();
+    pollster::block_on(future.into_future())
+}
+
+/// Waits for a future, but not longer than `limit`. Returns `None` if the time is over.
+///
+/// The future is dropped then.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::{Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// // At the end of `main`: waits for releases in the background.
+/// assert_eq!(Some(0), blocking::wait_at_most(Duration::from_secs(1), redlock.close()));
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// Inside an async runtime.
+pub fn wait_at_most<F: IntoFuture>(limit: Duration, future: F) -> Option<F::Output> {
+    wait(async { tokio::time::timeout(limit, future.into_future()).await.ok() })
+}
+
+/// Acquires a lock.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::{Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// # let ttl = Duration::from_secs(10);
+/// // Every kind of lock: here a slot with a fencing token.
+/// let slots = redlock.slots("disks", 4)?;
+/// let slot = blocking::acquire(slots.acquire(ttl).fenced())?;
+/// println!("disk {}, {:?}", slot.index(), slot.token());
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of the [request](LockRequest).
+///
+/// # Panics
+///
+/// Inside an async runtime.
+pub fn acquire<K: Kind>(request: LockRequest<K>) -> Result<Guard<K>, Error> {
+    wait(request).map(Guard::new)
+}
+
+/// Makes a single attempt, and returns `None` if another client or task holds the lock.
+///
+/// Same as [`LockRequest::try_now`].
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::{Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// # let ttl = Duration::from_secs(10);
+/// let guard = blocking::acquire(redlock.lock("orders:42", ttl))?;
+/// assert!(blocking::try_now(redlock.lock("orders:42", ttl))?.is_none());
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`LockRequest::try_now`].
+///
+/// # Panics
+///
+/// Inside an async runtime.
+pub fn try_now<K: Kind>(request: LockRequest<K>) -> Result<Option<Guard<K>>, Error> {
+    Ok(wait(request.try_now())?.map(Guard::new))
+}
+
+/// Runs `work` under the lock, and returns its output.
+///
+/// Same as [`LockRequest::run`], except that nothing ends the work if the lock is lost. Call [`Lease::check`] in it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::{Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// let request = redlock.lock("report", Duration::from_secs(5));
+/// let pages = blocking::run(request, |lease| {
+///     (0..100).try_fold(0, |pages, _page| lease.check().map(|()| pages + 1))
+/// })??;
+/// assert_eq!(100, pages);
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`LockRequest::run`].
+///
+/// # Panics
+///
+/// Inside an async runtime. If the work panics, the lock is released in the background.
+pub fn run<K: Kind, T>(request: LockRequest<K>, work: impl FnOnce(&Lease) -> T) -> Result<T, RunError<T>> {
+    wait(request.run(async |lease| work(&lease)))
+}
+
+/// Runs a job once a period, on one of several machines.
+///
+/// Same as [`LockRequest::once_per`], except that nothing ends the job if the lock is lost. Call [`Lease::check`] in it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::{JobOutcome, Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// let (request, hour) = (redlock.lock("reminders", Duration::from_secs(30)), Duration::from_secs(3600));
+/// let outcome = blocking::once_per(request, hour, |_lease| Ok::<_, std::io::Error>("sent"))?;
+/// assert!(matches!(outcome, JobOutcome::Ran(Ok("sent"))));
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`LockRequest::once_per`].
+///
+/// # Panics
+///
+/// Inside an async runtime. If the job panics, the lock is released in the background.
+pub fn once_per<K: Sole, T, E>(
+    request: LockRequest<K>,
+    period: Duration,
+    job: impl FnOnce(&Lease) -> Result<T, E>,
+) -> Result<JobOutcome<Result<T, E>>, RunError<Result<T, E>>> {
+    wait(request.once_per(period, async |lease| job(&lease)))
+}
+
+/// Runs `work` in each term of a candidate until the work is complete.
+///
+/// Same as [`Candidate::run`], except that nothing ends the work if the lock is lost. Call [`Lease::check`] in it, and
+/// return `Continue` after an error.
+///
+/// ```
+/// # use std::ops::ControlFlow;
+/// # use std::time::Duration;
+/// # use redlock_core::{Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// let candidate = redlock.lock("scheduler", Duration::from_secs(5)).lead();
+/// let jobs = blocking::lead(candidate, |lease| match lease.check() {
+///     Ok(()) => ControlFlow::Break(42),
+///     Err(_) => ControlFlow::Continue(()),
+/// })?;
+/// assert_eq!(42, jobs);
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`Candidate::run`].
+///
+/// # Panics
+///
+/// Inside an async runtime. If the work panics, the lock is released in the background.
+pub fn lead<K: Kind, T>(
+    candidate: Candidate<K>,
+    mut work: impl FnMut(&Lease) -> ControlFlow<T>,
+) -> Result<T, RunError<T>> {
+    wait(candidate.run(|lease| std::future::ready(work(&lease))))
+}
+
+/// A guard that releases its lock on [`release`](Guard::release) or on drop.
+///
+/// It derefs to the [guard of async programs](crate::Guard), for all methods that do not wait.
 ///
 /// # Drop behavior
 ///
-/// Same as [`crate::Redlock`]: connections close after the last handle, guard or lease is dropped. The thread of the
-/// locks ends with the program. If cleanup may be pending, call [`close`](Redlock::close) before the program ends.
-#[derive(Clone, Debug)]
-pub struct Redlock {
-    redlock: crate::Redlock,
-    thread: Thread,
+/// Drop waits until a quorum of nodes has confirmed the release, for at most the node timeout. If the program then ends
+/// without [`close`](crate::Redlock::close), keys may remain on a minority of the nodes until their TTL expires. Inside
+/// an async runtime, drop does not wait: the release runs in the background. It never panics.
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
+pub struct Guard<K: Kind = Exclusive> {
+    /// `None` once a method has consumed the guard.
+    guard: Option<crate::Guard<K>>,
 }
 
-impl Redlock {
-    /// Builds a `Redlock` whose methods block.
-    ///
-    /// The builder and its nodes must run on [`TokioRuntime::dedicated`], or on another runtime that some thread drives
-    /// all the time. Otherwise nothing is renewed while the program computes.
+impl<K: Kind> Guard<K> {
+    fn new(guard: crate::Guard<K>) -> Self {
+        Self { guard: Some(guard) }
+    }
+
+    /// Returns the guard of async programs, for its methods that consume it.
     ///
     /// ```
-    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, TokioRuntime, blocking};
     /// # use redlock_testkit::MemoryNode;
-    /// // Nodes and tasks run on the same thread.
-    /// let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated());
-    /// let redlock = blocking::Redlock::new(builder.node(MemoryNode::new("a")))?;
-    /// assert!(redlock.health().is_available());
+    /// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = blocking::acquire(redlock.lock("orders:42", ttl))?;
+    /// let detached = blocking::wait(guard.into_async().detach());
+    /// // Another process can resume it.
+    /// blocking::wait(redlock.release(&detached))?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn into_async(mut self) -> crate::Guard<K> {
+        self.guard.take().expect("a guard is consumed once")
+    }
+
+    /// Releases the lock on all nodes. Same as [`crate::Guard::release`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = blocking::acquire(redlock.lock("orders:42", ttl))?;
+    /// if guard.release()? != ReleaseOutcome::Released {
+    ///     println!("the lock ended before the work did");
+    /// }
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// Same as [`Builder::build`].
-    pub fn new(builder: Builder) -> Result<Self, Error> {
-        Ok(Self { redlock: builder.build()?, thread: Thread::dedicated() })
+    /// [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The release is then repeated in the
+    /// background.
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn release(self) -> Result<ReleaseOutcome, Error> {
+        wait(self.into_async().release())
     }
 
-    /// Returns the async handle, for methods without a blocking form, such as [`slots`](crate::Redlock::slots).
-    ///
-    /// Its futures run in any runtime, and in `block_on`.
+    /// Makes the lock valid for `ttl` from now, less clock drift. Same as [`crate::Lease::extend`].
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
-    /// # use redlock_testkit::{MemoryNode, block_on};
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let slots = redlock.as_async().slots("thumbnails", 2)?;
-    /// // The `block_on` of any async runtime.
-    /// let slot = block_on(slots.acquire(ttl))?;
-    /// assert!(slot.is_held() && slot.index() < 2);
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    pub fn as_async(&self) -> &crate::Redlock {
-        &self.redlock
-    }
-
-    /// Locks a resource, or several: all or none.
-    ///
-    /// Returns a [`LockRequest`]: set options, then call [`acquire`](LockRequest::acquire) or
-    /// [`run`](LockRequest::run). Same as [`crate::Redlock::lock`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_core::{Redlock, TokioRuntime, blocking};
     /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// let guard = redlock.lock(["account:1", "account:2"], ttl).acquire()?;
-    /// assert!(redlock.try_lock("account:2", ttl).acquire()?.is_none());
-    /// guard.release()?;
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
-        LockRequest::new(self.redlock.lock(resources, ttl), self.thread.clone())
-    }
-
-    /// Locks a resource, or several, without a wait for another holder: all or none.
-    ///
-    /// Returns a [`TryLockRequest`]: set options, then call [`acquire`](TryLockRequest::acquire). To wait for a limited
-    /// time instead, use [`lock`](Redlock::lock) with [`max_wait`](LockRequest::max_wait). Same as
-    /// [`crate::Redlock::try_lock`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = redlock.try_lock("nightly-report", ttl).acquire()?;
-    /// assert!(guard.is_some(), "this program writes the report");
-    /// let second = redlock.try_lock("nightly-report", ttl).acquire()?;
-    /// assert!(second.is_none(), "another one skips it");
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
-        TryLockRequest::new(self.redlock.try_lock(resources, ttl), self.thread.clone())
-    }
-
-    /// Runs `work` under the lock and returns its output.
-    ///
-    /// Short for [`lock`](Redlock::lock) and [`LockRequest::run`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let copied = redlock.run("orders:archive", ttl, |lease| {
-    ///     // A loss ends the work.
-    ///     (0..100).take_while(|_order| lease.check().is_ok()).count()
-    /// })?;
-    /// assert_eq!(100, copied);
+    /// let guard = blocking::acquire(redlock.lock("orders:42", ttl))?;
+    /// guard.extend(Duration::from_secs(60))?;
+    /// assert!(guard.remaining() > ttl);
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// Same as [`LockRequest::run`].
-    ///
-    /// # Panics
-    ///
-    /// Inside an async runtime, or if `work` panics. The lock is released first.
-    pub fn run<T>(
-        &self,
-        resources: impl IntoResources,
-        ttl: Duration,
-        work: impl FnOnce(&Lease) -> T,
-    ) -> Result<T, RunError<T>> {
-        self.lock(resources, ttl).run(work)
-    }
-
-    /// Resumes a lock that was [detached](Guard::detach), or that another program holds.
-    ///
-    /// Same as [`crate::Redlock::resume`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let detached = redlock.lock("orders:42", ttl).acquire()?.detach();
-    /// // Another process continues with it.
-    /// let guard = redlock.resume(&detached)?;
-    /// assert!(guard.is_held());
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Same as [`crate::Redlock::resume`].
+    /// Those of [`crate::Lease::extend`].
     ///
     /// # Panics
     ///
     /// Inside an async runtime.
-    pub fn resume(&self, lease: &DetachedLease) -> Result<Guard, Error> {
-        let guard = self.thread.block_on(self.redlock.resume(lease))?;
-        Ok(Guard::new(guard, self.thread.clone()))
-    }
-
-    /// Releases a lock that was [detached](Guard::detach), or that another program holds.
-    ///
-    /// Same as [`crate::Redlock::release`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{ReleaseOutcome, TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let detached = redlock.lock("orders:42", ttl).acquire()?.detach();
-    /// assert_eq!(ReleaseOutcome::Released, redlock.release(&detached)?);
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Same as [`crate::Redlock::release`].
-    ///
-    /// # Panics
-    ///
-    /// Inside an async runtime.
-    pub fn release(&self, lease: &DetachedLease) -> Result<ReleaseOutcome, Error> {
-        self.thread.block_on(self.redlock.release(lease))
-    }
-
-    /// Returns the holder of a resource, according to a quorum of nodes.
-    ///
-    /// Same as [`crate::Redlock::inspect`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = redlock.lock("orders:42", ttl).owner("host-1:4242").acquire()?;
-    /// let inspection = redlock.inspect("orders:42")?;
-    /// println!("{inspection}");
-    /// assert!(inspection.is_held_by(&guard));
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Same as [`crate::Redlock::inspect`].
-    ///
-    /// # Panics
-    ///
-    /// Inside an async runtime.
-    pub fn inspect(&self, resource: impl IntoResource) -> Result<Inspection, Error> {
-        self.thread.block_on(self.redlock.inspect(resource))
-    }
-
-    /// Checks which nodes can vote now. Same as [`crate::Redlock::health`].
-    ///
-    /// ```
-    /// # use redlock_core::{TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// let health = redlock.health();
-    /// // Prints the totals and one line for each node.
-    /// println!("{health}");
-    /// assert!(health.is_available());
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// Inside an async runtime.
-    pub fn health(&self) -> Health {
-        self.thread.block_on(self.redlock.health())
-    }
-
-    /// Returns the time on the clock of leases. Same as [`crate::Redlock::now`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let deadline = redlock.now() + Duration::from_secs(1);
-    /// let guard = redlock.lock("orders:42", ttl).wait_until(deadline).acquire()?;
-    /// assert!(guard.deadline() > Some(redlock.now()));
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    pub fn now(&self) -> Instant {
-        self.redlock.now()
-    }
-
-    /// Rejects new locks from now on, and waits for pending cleanup for up to `limit`.
-    ///
-    /// Returns the number of abandoned cleanups, as [`crate::Redlock::close`] does; `None` if the limit was reached.
-    /// The remaining cleanup then continues on the thread of the locks, until the process ends.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{ErrorKind, TokioRuntime, blocking};
-    /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
-    /// # let redlock = blocking::Redlock::new(builder)?;
-    /// # let ttl = Duration::from_secs(10);
-    /// // At the end of `main`. No cleanup was abandoned.
-    /// assert_eq!(Some(0), redlock.close(Duration::from_secs(5)));
-    ///
-    /// let late = redlock.lock("orders:42", ttl).acquire();
-    /// assert_eq!(ErrorKind::Closed, late.unwrap_err().kind());
-    /// # Ok::<(), redlock_core::Error>(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// Inside an async runtime.
-    pub fn close(&self, limit: Duration) -> Option<u64> {
-        self.thread.block_on(async { tokio::time::timeout(limit, self.redlock.close()).await.ok() })
+    pub fn extend(&self, ttl: Duration) -> Result<(), Error> {
+        wait(self.lease().extend(ttl))
     }
 }
 
-/// The thread on which connections and renewals run.
-#[derive(Clone, Debug)]
-struct Thread(Arc<Handle>);
+impl<K: Kind> Deref for Guard<K> {
+    type Target = crate::Guard<K>;
 
-impl Thread {
-    fn dedicated() -> Self {
-        Self(Arc::new(TokioRuntime::dedicated_handle()))
+    fn deref(&self) -> &crate::Guard<K> {
+        self.guard.as_ref().expect("a guard is consumed once")
     }
+}
 
-    /// Blocks the calling thread until `future` completes.
-    ///
-    /// # Panics
-    ///
-    /// Panics inside an async runtime.
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        assert!(
-            !is_in_task(),
-            "redlock: a blocking method was called inside an async runtime; use the async `Redlock` there, or \
-             `tokio::task::spawn_blocking`"
-        );
-        self.0.block_on(future)
+impl<K: Kind> Drop for Guard<K> {
+    fn drop(&mut self) {
+        let Some(guard) = self.guard.take() else { return };
+        if is_in_task() {
+            // Released in the background.
+            return drop(guard);
+        }
+        // A panic that leaves this function during another one would end the process.
+        drop(catch_unwind(AssertUnwindSafe(|| wait(guard.release()))));
     }
 }
 

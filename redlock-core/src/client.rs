@@ -7,6 +7,7 @@ pub(crate) mod handle;
 pub(crate) mod health;
 pub(crate) mod inspect;
 pub(crate) mod keep_alive;
+pub(crate) mod kind;
 pub(crate) mod lead;
 pub(crate) mod lease;
 pub(crate) mod once_per;

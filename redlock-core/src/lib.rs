@@ -51,7 +51,7 @@
 //! assert!(guard.is_held() && guard.remaining() > Duration::from_secs(9));
 //!
 //! // While the lock is held: `None` at once, or an error after the wait.
-//! assert!(redlock.try_lock("invoice:42", ttl).await?.is_none());
+//! assert!(redlock.lock("invoice:42", ttl).try_now().await?.is_none());
 //! assert!(redlock.lock("invoice:42", ttl).max_wait(Duration::from_millis(5)).await.is_err());
 //!
 //! // Several resources, all or none, in any order.
@@ -143,6 +143,12 @@
 pub mod blocking;
 mod client;
 mod decide;
+pub mod kind {
+    //! The kinds of locks, which are the parameters of a [`LockRequest`](crate::LockRequest) and its
+    //! [`Guard`](crate::Guard).
+
+    pub use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind, Read, Slot, Sole, Write};
+}
 mod lease;
 #[cfg(all(test, loom))]
 mod loom_fixtures;
@@ -162,12 +168,12 @@ pub use crate::client::inspect::{Inspection, LockStatus};
 pub use crate::client::keep_alive::KeepAlive;
 pub use crate::client::lead::{Candidate, Leadership, LeadershipState};
 pub use crate::client::lease::Lease;
-pub use crate::client::once_per::{JobOutcome, OncePer};
+pub use crate::client::once_per::JobOutcome;
 pub use crate::client::redlock::Redlock;
-pub use crate::client::request::{LockRequest, TryLockRequest};
+pub use crate::client::request::LockRequest;
 pub use crate::client::run_error::RunError;
-pub use crate::client::rw_lock::{ReadGuard, ReadRequest, RwLock};
-pub use crate::client::slots::{SlotGuard, SlotLease, SlotRequest, SlotToken, Slots};
+pub use crate::client::rw_lock::RwLock;
+pub use crate::client::slots::{SlotToken, Slots};
 #[cfg(feature = "smol")]
 pub use crate::runtime::smol::SmolRuntime;
 #[cfg(feature = "tokio")]

@@ -44,7 +44,7 @@ fn nodes_that_have_not_replied_are_neither_available_nor_failed() {
             // These have not replied either when the third failure decides the round.
             world.nodes[hung..2].iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
             world.nodes[2..].iter().for_each(Faulty::crash);
-            let error = world.redlock.try_lock("a", TTL).await.unwrap_err();
+            let error = world.redlock.lock("a", TTL).try_now().await.unwrap_err();
             let expected =
                 "cannot lock \"a\": 3 of 5 nodes failed, so no quorum of 3 (fake-2: connection refused; ";
             assert!(error.to_string().starts_with(expected), "{error}");
@@ -57,7 +57,7 @@ fn nodes_that_have_not_replied_are_neither_available_nor_failed() {
 fn with_a_hung_majority_acquisition_fails_at_the_node_timeout() {
     with_five(async |world| {
         world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));
-        let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).try_now()).await;
         assert_eq!(NODE_TIMEOUT, took);
         let error = result.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
@@ -97,7 +97,7 @@ fn a_ttl_used_up_before_a_quorum_grants_fails_as_too_slow() {
         let builder = builder(&world.process, &world.nodes).clock_drift_factor(0.4);
         let redlock = builder.build().unwrap();
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(5 * MS)));
-        let error = redlock.try_lock("a", ttl).await.unwrap_err();
+        let error = redlock.lock("a", ttl).try_now().await.unwrap_err();
         assert_eq!(ErrorKind::TooSlow, error.kind(), "{error}");
         redlock.close().await;
         assert_eq!(0, world.keys());
@@ -109,7 +109,7 @@ fn one_denial_and_three_hung_nodes_are_reported_as_no_quorum() {
     with_five(async |world| {
         world.nodes[0].inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
         world.nodes[1..4].iter().for_each(|node| node.inject(Fault::hang()));
-        let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).try_now()).await;
         assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (kind(result), took));
     });
 }
@@ -159,7 +159,7 @@ fn every_attempt_has_its_own_token() {
         world.nodes[4].inject(Fault::drop_request().on(Operation::Release));
         let mut tokens = std::collections::HashSet::new();
         for _ in 0..10 {
-            assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+            assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none());
             world.settle().await;
             assert!(tokens.insert(world.nodes[4].inner().holder("a").unwrap()));
             world.sleep(TTL).await;
@@ -192,7 +192,7 @@ fn every_attempt_of_one_request_has_its_own_token() {
 fn a_single_node_is_its_own_quorum_and_four_nodes_tolerate_one_failure() {
     with_nodes(1, async |world| {
         let guard = world.lock().await;
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none());
         drop(guard);
         world.nothing_left().await;
     });
@@ -200,7 +200,7 @@ fn a_single_node_is_its_own_quorum_and_four_nodes_tolerate_one_failure() {
         world.nodes[0].crash();
         drop(world.redlock.lock("a", TTL).await.unwrap());
         world.nodes[1].crash();
-        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.try_lock("b", TTL).await));
+        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.lock("b", TTL).try_now().await));
     });
 }
 
@@ -245,7 +245,7 @@ fn two_nodes_on_one_server_have_one_vote() {
         assert_eq!(&LockStatus::Undecided, inspection.status(), "both nodes are the same server");
 
         world.nodes[0].crash();
-        let error = redlock.try_lock("b", TTL).await.unwrap_err();
+        let error = redlock.lock("b", TTL).try_now().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind(), "both grants come from the same server");
         assert_eq!(Some((0, "x")), error.node_reports()[1].same_server_as());
         let report = error.node_reports()[1].to_string();

@@ -30,7 +30,7 @@ where
 }
 
 async fn available(redlock: &Redlock) -> bool {
-    redlock.try_lock("probe", TTL).await.is_ok()
+    redlock.lock("probe", TTL).try_now().await.is_ok()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_majority_that_lost_its_data_grants_no_second_lock() {
         let guard = world.lock().await;
         world.nodes[..2].iter().for_each(|node| node.inner().clear());
         let other = world.other_client();
-        let error = other.try_lock("a", TTL).await.unwrap_err();
+        let error = other.lock("a", TTL).try_now().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert!(guard.is_held());
         assert_eq!(
@@ -60,7 +60,7 @@ fn without_restart_admission_there_is_a_second_holder() {
     with_nodes(3, async |world| {
         let guard = world.lock().await;
         world.nodes[..2].iter().for_each(|node| node.inner().clear());
-        let second = world.other_client().try_lock("a", TTL).await.unwrap();
+        let second = world.other_client().lock("a", TTL).try_now().await.unwrap();
         assert!(guard.is_held() && second.is_some());
     });
 }
@@ -99,7 +99,7 @@ fn a_minority_in_quarantine_is_written_to_and_cleaned_up() {
 fn a_failed_attempt_is_cleaned_up_on_nodes_in_quarantine() {
     with_three(async |world| {
         world.nodes[..2].iter().for_each(|node| node.inner().clear());
-        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.try_lock("a", TTL).await));
+        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.lock("a", TTL).try_now().await));
         world.nothing_left().await;
     });
 }
@@ -152,7 +152,7 @@ fn a_vote_does_not_count_after_a_loss_in_between() {
             world.nodes[0].inner().flush();
             world.nodes[0].resume().await;
         };
-        let (result, ()) = both(world.redlock.try_lock("a", TTL), lose).await;
+        let (result, ()) = both(world.redlock.lock("a", TTL).try_now(), lose).await;
         let error = result.unwrap_err();
         let reports = error.node_reports();
         assert_eq!(Some(QuarantineReason::DataLost), reports[0].quarantine().map(|q| q.reason), "{error}");
@@ -169,7 +169,7 @@ fn a_vote_of_a_request_that_was_sent_in_quarantine_does_not_count() {
         world.nodes[0].inner().clear();
         world.sleep(WAIT.saturating_sub(10 * MS)).await;
         world.nodes[0].inject(Fault::delay(20 * MS).on(Operation::Acquire).once());
-        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.try_lock("a", TTL).await));
+        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.lock("a", TTL).try_now().await));
         assert!(available(&world.redlock).await);
         world.nodes[1].restart();
         world.nothing_left().await;
@@ -240,7 +240,7 @@ fn ttls_above_the_shortest_bound_are_rejected_before_anything_is_sent() {
         let redlock = builder(&world.process, &world.nodes).build().unwrap();
         let error = redlock.lock("a", TTL).await.unwrap_err();
         assert_eq!("the TTL of 10s is longer than longest_ttl, 5s", error.to_string());
-        assert_eq!(ErrorKind::InvalidInput, kind(redlock.try_lock("a", TTL).await));
+        assert_eq!(ErrorKind::InvalidInput, kind(redlock.lock("a", TTL).try_now().await));
         let guard = redlock.lock("a", TTL / 2).await.unwrap();
         assert_eq!(ErrorKind::InvalidInput, kind(guard.extend(TTL).await));
         guard.release().await.unwrap();

@@ -58,7 +58,7 @@ fn run_renews_while_its_work_blocks_a_worker() {
         let (redlock, node) = redlock();
         workers(count).block_on(async {
             let work = async move |lease: Lease| block_until_renewed(&lease, &node);
-            let renewed = tokio::spawn(redlock.run("a", TTL, work)).await.unwrap();
+            let renewed = tokio::spawn(redlock.lock("a", TTL).run(work)).await.unwrap();
             assert!(renewed.unwrap(), "with {count} workers");
         });
     }
@@ -72,7 +72,7 @@ fn keep_alive_renews_while_the_holder_blocks_a_worker() {
             let guard = if waits {
                 redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap()
             } else {
-                redlock.try_lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap().unwrap()
+                redlock.lock("a", TTL).keep_alive(KeepAlive::new()).try_now().await.unwrap().unwrap()
             };
             assert!(block_until_renewed(&guard, &node), "waits: {waits}");
         };
@@ -129,7 +129,7 @@ fn work_that_finishes_within_the_validity_succeeds() {
         let node = MemoryNode::new("memory");
         let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
         let work = async |_| clock.set(finished);
-        let outcome = block_on(redlock.run("a", Duration::from_secs(10), work));
+        let outcome = block_on(redlock.lock("a", Duration::from_secs(10)).run(work));
         assert_eq!(in_time, outcome.is_ok(), "at {finished} ms");
         assert_eq!(in_time, outcome.err().and_then(RunError::into_output).is_none());
     }
@@ -147,6 +147,6 @@ fn work_of_a_leader_that_completes_too_late_is_an_error_with_the_output() {
             ControlFlow::Break("late")
         }
     };
-    let error = block_on(redlock.lead("a", Duration::from_secs(10)).run(work)).unwrap_err();
+    let error = block_on(redlock.lock("a", Duration::from_secs(10)).lead().run(work)).unwrap_err();
     assert_eq!((ErrorKind::Lost, Some("late")), (error.kind(), error.into_output()));
 }

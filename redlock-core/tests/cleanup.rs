@@ -28,7 +28,7 @@ fn a_failed_attempt_is_released_on_all_nodes() {
             .iter()
             .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         world.nodes[3].crash();
-        assert!(world.redlock.try_lock("a", TTL).await.is_ok_and(|guard| guard.is_none()));
+        assert!(world.redlock.lock("a", TTL).try_now().await.is_ok_and(|guard| guard.is_none()));
         world.settle().await;
         assert_eq!(
             vec![1; 5],
@@ -58,7 +58,7 @@ fn cleanup_starts_when_the_round_fails_not_when_its_cause_is_known() {
                 "cleanup starts long before the node timeout"
             );
         });
-        let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).try_now()).await;
         assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (kind(result), took));
     });
 }
@@ -117,7 +117,7 @@ fn a_write_carried_out_after_its_ttl_is_cleaned_up() {
         for node in &world.nodes[..3] {
             node.inject(Fault::hang());
         }
-        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.try_lock("a", ttl).await));
+        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.lock("a", ttl).try_now().await));
         world.sleep(Duration::from_secs(3_600)).await;
         for node in &world.nodes[..3] {
             node.resume().await;
@@ -180,7 +180,7 @@ fn without_order_cleanup_takes_two_replies_a_node_timeout_apart() {
         world.nodes[..3]
             .iter()
             .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none());
         world.redlock.close().await;
         world.sleep(NODE_TIMEOUT).await;
         assert_eq!(3, world.keys());
@@ -222,7 +222,7 @@ fn a_request_sent_after_its_own_cleanup_is_cleaned_up() {
             .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         nodes[2].inject(Fault::delay(NODE_TIMEOUT / 2).on(Operation::Acquire));
         let redlock = builder(&process, &nodes).build().unwrap();
-        let request = redlock.try_lock("a", TTL);
+        let request = redlock.lock("a", TTL).try_now();
         simulation.block_on(&process, async { assert!(request.await.unwrap().is_none()) });
         simulation.run_for(MS);
         process.pause();

@@ -38,7 +38,7 @@ fn a_stale_lease_can_neither_be_resumed_nor_released() {
     with_five(async |world| {
         let detached = world.lock().await.detach().await;
         world.sleep(TTL).await;
-        let held = world.other_client().try_lock("a", 10 * TTL).await.unwrap().unwrap();
+        let held = world.other_client().lock("a", 10 * TTL).try_now().await.unwrap().unwrap();
         let error = world.redlock.resume(&detached).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(held.fingerprint())), (error.kind(), error.holder()));
         assert_eq!(ReleaseOutcome::AlreadyLost, world.redlock.release(&detached).await.unwrap());

@@ -150,7 +150,7 @@ fn a_validity_used_up_by_the_confirmation_fails_as_too_slow() {
         for node in &world.nodes {
             node.inject(Fault::delay(24 * MS));
         }
-        let error = world.redlock.try_lock("a", 50 * MS).fenced().await.unwrap_err();
+        let error = world.redlock.lock("a", 50 * MS).fenced().try_now().await.unwrap_err();
         assert_eq!(ErrorKind::TooSlow, error.kind());
         world.nothing_left().await;
     });
@@ -163,7 +163,7 @@ fn an_attempt_whose_token_is_not_confirmed_is_cleaned_up_and_retried() {
         for node in &world.nodes {
             node.inject(Fault::reject().on(Operation::Confirm).once());
         }
-        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        let error = world.redlock.lock("a", TTL).fenced().try_now().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         world.sleep(NODE_TIMEOUT).await;
         assert_eq!(0, world.keys());
@@ -182,7 +182,7 @@ fn an_attempt_dropped_during_its_confirmation_is_cleaned_up() {
         for node in &world.nodes {
             node.inject(Fault::hang().on(Operation::Confirm));
         }
-        let request = world.redlock.try_lock("a", TTL).fenced().into_future();
+        let request = world.redlock.lock("a", TTL).fenced().try_now();
         world.spawn(async move {
             let _ = futures_util::future::select(request, Box::pin(std::future::ready(()))).await;
         });
@@ -238,7 +238,7 @@ fn failed_attempts_of_others_on_a_free_minority_reduce_the_extendable_nodes() {
         }
         let other = world.other_client();
         for _ in 0..3 {
-            assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
+            assert!(other.lock("a", TTL).fenced().try_now().await.unwrap().is_none());
             world.settle().await;
         }
         assert_eq!(vec![Some(4), Some(4), Some(1), Some(1), Some(1)], world.counters());
@@ -291,11 +291,11 @@ fn fenced_and_plain_locks_exclude_each_other_and_only_fenced_ones_advance_counte
         let plain = world.lock().await;
         assert_eq!(None, plain.fencing_token());
         assert_eq!(5, plain.extendable_nodes());
-        assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
+        assert!(other.lock("a", TTL).fenced().try_now().await.unwrap().is_none());
         plain.release().await.unwrap();
 
         let fenced = other.lock("a", TTL).fenced().await.unwrap();
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none());
         let first = fence(&fenced);
         fenced.release().await.unwrap();
         world.lock().await.release().await.unwrap();
@@ -360,7 +360,7 @@ fn damaged_counters_on_a_majority_are_an_error_and_the_attempt_is_cleaned_up() {
 
         world.set_counters(&[1]);
         world.nodes[0].crash();
-        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        let error = world.redlock.lock("a", TTL).fenced().try_now().await.unwrap_err();
         assert_eq!((ErrorKind::NoQuorum, true), (error.kind(), error.is_retryable()), "a node may come back");
         world.nothing_left().await;
     });
@@ -406,7 +406,7 @@ fn an_attempt_names_the_outlier_when_no_quorum_of_counters_can_be_close() {
     with_nodes(3, |world| async move {
         world.nodes[0].inject(Fault::miscount(FencingToken::MAX));
         world.nodes[2].inject(Fault::unavailable());
-        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        let error = world.redlock.lock("a", TTL).fenced().try_now().await.unwrap_err();
         assert_eq!((ErrorKind::NoQuorum, true), (error.kind(), error.is_retryable()));
         let message = error.to_string();
         assert!(
@@ -555,7 +555,7 @@ fn a_backend_without_fencing_receives_no_request() {
     let error = block_on(redlock.lock("a", TTL).fenced()).unwrap_err();
     assert_eq!(ErrorKind::Unsupported, error.kind());
     assert_eq!("cannot issue fencing tokens: node 1 (plain) does not support them", error.to_string());
-    let error = block_on(redlock.try_lock("a", TTL).fenced()).unwrap_err();
+    let error = block_on(redlock.lock("a", TTL).fenced().try_now()).unwrap_err();
     assert_eq!(ErrorKind::Unsupported, error.kind());
     let detached = DetachedLease::new("a", "t", TTL).unwrap().with_fencing_token(token(1));
     assert_eq!(ErrorKind::Unsupported, block_on(redlock.resume(&detached)).unwrap_err().kind());

@@ -61,15 +61,15 @@ fn a_failed_extension_leaves_the_lease_as_it_was() {
 
         let other = world.other_client();
         while guard.is_held() {
-            assert!(other.try_lock("a", TTL).await.unwrap().is_none(), "the old deadline is unchanged");
+            assert!(other.lock("a", TTL).try_now().await.unwrap().is_none(), "the old deadline is unchanged");
             world.sleep(100 * MS).await;
         }
         // The nodes carried out the extension, which excludes other clients for longer, never for a shorter time.
-        assert!(other.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(other.lock("a", TTL).try_now().await.unwrap().is_none());
         drop(guard);
         world.nodes.iter().for_each(Faulty::clear_faults);
         world.redlock.close().await;
-        assert!(other.try_lock("a", TTL).await.unwrap().is_some());
+        assert!(other.lock("a", TTL).try_now().await.unwrap().is_some());
     });
 }
 
@@ -298,8 +298,8 @@ fn several_resources_are_one_claim() {
     with_five(async |world| {
         let both = world.redlock.lock(["b", "a"], TTL).await.unwrap();
         assert_eq!(vec!["a", "b"], both.resources().iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert!(world.redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
-        assert!(world.redlock.try_lock("c", TTL).await.unwrap().is_some());
+        assert!(world.redlock.lock(["b", "c"], TTL).try_now().await.unwrap().is_none());
+        assert!(world.redlock.lock("c", TTL).try_now().await.unwrap().is_some());
         both.extend(TTL).await.unwrap();
         drop(both);
         world.nothing_left().await;

@@ -258,8 +258,8 @@ fn a_name_that_a_node_rejects_is_never_sent() {
             .for_each(|node| node.inner().set_holder("own:b", Token::from_bytes("token"), Ttl::MAX));
         for outcome in [
             redlock.lock("own:b", TTL).await.map(drop),
-            redlock.try_lock(["a", "own:b"], TTL).await.map(drop),
-            redlock.run("own:b", TTL, async |_| ()).await.map_err(Error::from),
+            redlock.lock(["a", "own:b"], TTL).try_now().await.map(drop),
+            redlock.lock("own:b", TTL).run(async |_| ()).await.map_err(Error::from),
             redlock.resume(&detached).await.map(drop),
             redlock.release(&detached).await.map(drop),
             redlock.inspect("own:b").await.map(drop),

@@ -51,11 +51,11 @@ fn work_of_ten_ttls_keeps_the_lock() {
             for _ in 0..100 {
                 process.sleep(TTL / 10).await;
                 assert_eq!(LeaseState::Held, lease.state());
-                assert!(other.try_lock("a", TTL).await.unwrap().is_none());
+                assert!(other.lock("a", TTL).try_now().await.unwrap().is_none());
             }
             nodes.iter().map(|node| node.request_count(Operation::Extend)).collect::<Vec<_>>()
         };
-        let extensions = world.redlock.run("a", TTL, work).await.unwrap();
+        let extensions = world.redlock.lock("a", TTL).run(work).await.unwrap();
         assert!(extensions.iter().all(|count| (29..=34).contains(count)), "{extensions:?}, three per TTL");
 
         assert_eq!(0, world.keys(), "the release has completed");
@@ -238,7 +238,7 @@ fn an_error_of_the_work_is_preserved_if_the_release_fails() {
             hang(&nodes);
             Err::<(), _>("disk full")
         };
-        assert_eq!(Err("disk full"), world.redlock.run("a", TTL, work).await.unwrap());
+        assert_eq!(Err("disk full"), world.redlock.lock("a", TTL).run(work).await.unwrap());
         for node in &world.nodes {
             node.clear_faults();
             node.resume().await;
@@ -282,7 +282,7 @@ fn the_loss_names_the_new_holder() {
     with_five(async |world| {
         let guard = keep_alive_lock(&world).await;
         world.nodes.iter().for_each(|node| node.inner().clear());
-        let holder = world.other_client().try_lock("a", TTL * 100).await.unwrap().unwrap();
+        let holder = world.other_client().lock("a", TTL * 100).try_now().await.unwrap().unwrap();
         let (reason, _) = loss(&world, &guard).await;
         assert_eq!(Loss::Revoked { holder: Some(holder.fingerprint()) }, reason);
         let message = guard.extend(TTL).await.unwrap_err().to_string();
@@ -313,7 +313,7 @@ fn work_stops_when_the_lock_is_lost() {
         });
         let (process, counted) = (world.process.clone(), ticks.clone());
         let work = |lease| tick(lease, process, TTL / 100, counted);
-        let error = world.redlock.run("a", TTL, work).await.unwrap_err();
+        let error = world.redlock.lock("a", TTL).run(work).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(&Loss::Unreachable)), (error.kind(), error.loss()));
         assert!(error.to_string().ends_with("; the work was canceled"), "{error}");
         assert_eq!(None, error.output());
@@ -350,7 +350,7 @@ fn a_loss_during_a_pause_is_reported_before_the_work_resumes() {
             stopped.resume();
         }));
         let error =
-            simulation.block_on(&process, async move { redlock.run("a", TTL, work).await }).unwrap_err();
+            simulation.block_on(&process, async move { redlock.lock("a", TTL).run(work).await }).unwrap_err();
         assert_eq!(Some(&Loss::Expired), error.loss());
         assert!(simulation.now() < Instant::ORIGIN + 5 * TTL + 20 * MS, "reported at once");
         assert!(steps.load(Ordering::Relaxed) > 4_000);
@@ -370,7 +370,7 @@ fn keys_missing_at_the_release_are_a_loss() {
             }
             lease.is_held()
         };
-        let error = world.redlock.run("a", TTL, work).await.unwrap_err();
+        let error = world.redlock.lock("a", TTL).run(work).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(&Loss::Revoked { holder: None })), (error.kind(), error.loss()));
         assert_eq!(Some(true), error.into_output(), "the loss was unknown while the work ran");
     });
@@ -428,7 +428,7 @@ fn work_that_blocked_the_renewals_is_canceled_at_its_next_await() {
             tokio::task::yield_now().await;
             unreachable!("polled without the lock");
         };
-        assert_eq!(ErrorKind::Lost, kind(redlock.run("a", ttl, work).await));
+        assert_eq!(ErrorKind::Lost, kind(redlock.lock("a", ttl).run(work).await));
         redlock.close().await;
         assert!(node.inner().is_empty());
     });
@@ -438,17 +438,16 @@ fn work_that_blocked_the_renewals_is_canceled_at_its_next_await() {
 fn the_lock_is_released_if_the_work_panics() {
     in_tokio(async |(redlock, node)| {
         let (handle, ttl) = (redlock.clone(), Duration::from_secs(10));
-        let task =
-            tokio::spawn(
-                async move { handle.run("a", ttl, |_| async { panic!("the panic as it was") }).await },
-            );
+        let task = tokio::spawn(async move {
+            handle.lock("a", ttl).run(|_| async { panic!("the panic as it was") }).await
+        });
         let panic = task.await.unwrap_err().into_panic();
         assert_eq!(Some(&"the panic as it was"), panic.downcast_ref::<&str>());
         // The work may panic before it returns a future.
         let (handle, ttl) = (redlock.clone(), Duration::from_secs(10));
         let task = tokio::spawn(async move {
             let work = |_: Lease| -> std::future::Ready<()> { panic!("the work panics at once") };
-            handle.run("b", ttl, work).await
+            handle.lock("b", ttl).run(work).await
         });
         assert!(task.await.unwrap_err().is_panic());
         redlock.close().await;
@@ -461,7 +460,7 @@ fn a_dropped_run_leaves_no_key() {
     with_five(async |world| {
         let in_use = Arc::new(());
         let used = in_use.clone();
-        let running = Box::pin(world.redlock.run("a", TTL, |_| async move {
+        let running = Box::pin(world.redlock.lock("a", TTL).run(|_| async move {
             pending::<()>().await;
             drop(used);
         }));
@@ -516,12 +515,12 @@ fn a_forgotten_lock_excludes_others_for_its_ttl() {
         world.sleep(TTL * 9 / 10).await;
         assert_eq!((true, vec![0; 5]), (lease.is_held(), world.request_counts(Operation::Extend)));
         let other = world.other_client();
-        assert!(other.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(other.lock("a", TTL).try_now().await.unwrap().is_none());
         assert_eq!(Loss::Expired, lease.lost().await);
         world.sleep(TTL / 10).await;
         // The other client has cleaned up its own attempt.
         assert_eq!((0, vec![1; 5]), (world.keys(), world.request_counts(Operation::Release)));
-        assert!(other.try_lock("a", TTL).await.unwrap().is_some());
+        assert!(other.lock("a", TTL).try_now().await.unwrap().is_some());
     });
 }
 

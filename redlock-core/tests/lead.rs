@@ -35,9 +35,9 @@ fn read(log: &Log) -> Vec<String> {
 fn one_candidate_leads_and_the_other_follows_at_its_end() {
     with_five(async |world| {
         let (log, other) = (Log::default(), world.other_client());
-        let first = spawn(&world, "first", world.redlock.lead("a", TTL), &log);
+        let first = spawn(&world, "first", world.redlock.lock("a", TTL).lead(), &log);
         world.settle().await;
-        let second = spawn(&world, "second", other.lead("a", TTL), &log);
+        let second = spawn(&world, "second", other.lock("a", TTL).lead(), &log);
         world.sleep(10 * TTL).await;
         assert_eq!(vec!["first leads"], read(&log));
         assert_eq!((true, false), (first.is_leading(), second.is_leading()));
@@ -64,7 +64,7 @@ fn one_candidate_leads_and_the_other_follows_at_its_end() {
 #[test]
 fn a_candidate_that_is_dropped_resigns_at_once() {
     with_five(async |world| {
-        let candidate = world.redlock.lead("a", TTL);
+        let candidate = world.redlock.lock("a", TTL).lead();
         let leadership = candidate.leadership();
         let mut leader = Box::pin(candidate.run(|_| pending::<ControlFlow<()>>()));
         assert!(is_pending(&mut leader).await);
@@ -80,7 +80,7 @@ fn a_candidate_that_is_dropped_resigns_at_once() {
 #[test]
 fn a_candidate_that_never_ran_has_ended() {
     with_five(async |world| {
-        let candidate = world.redlock.lead("a", TTL);
+        let candidate = world.redlock.lock("a", TTL).lead();
         let leadership = candidate.leadership();
         assert_eq!(LeadershipState::NotLeading, leadership.state());
         let changed = leadership.changed();
@@ -93,7 +93,7 @@ fn a_candidate_that_never_ran_has_ended() {
 fn an_outage_stops_the_work_and_leadership_returns_within_a_second() {
     with_five(async |world| {
         let log = Log::default();
-        let leadership = spawn(&world, "it", world.redlock.lead("a", TTL), &log);
+        let leadership = spawn(&world, "it", world.redlock.lock("a", TTL).lead(), &log);
         for outage in [TTL / 2, 2 * TTL, 20 * TTL] {
             if !leadership.is_leading() {
                 assert_eq!(LeadershipState::Leading, leadership.changed().await);
@@ -128,7 +128,7 @@ fn complete_work_ends_the_candidate_and_work_that_resigns_lets_others_lead() {
                         ControlFlow::<()>::Continue(())
                     }
                 };
-                drop(other.lead("a", TTL).run(work).await);
+                drop(other.lock("a", TTL).lead().run(work).await);
             }
         };
         world.spawn(follower);
@@ -137,7 +137,7 @@ fn complete_work_ends_the_candidate_and_work_that_resigns_lets_others_lead() {
             let last = terms == 5;
             async move { if last { ControlFlow::Break("done") } else { ControlFlow::Continue(()) } }
         };
-        assert_eq!("done", world.redlock.lead("a", TTL).run(work).await.unwrap());
+        assert_eq!("done", world.redlock.lock("a", TTL).lead().run(work).await.unwrap());
         assert!(*led.lock().unwrap() >= 4, "the follower led between its terms");
     });
 }
@@ -147,7 +147,7 @@ fn complete_work_ends_the_candidate_and_work_that_resigns_lets_others_lead() {
 fn a_leader_whose_lock_has_expired_is_not_leading() {
     with_five(async |world| {
         let log = Log::default();
-        let leadership = spawn(&world, "it", world.redlock.lead("a", TTL), &log);
+        let leadership = spawn(&world, "it", world.redlock.lock("a", TTL).lead(), &log);
         world.sleep(TTL).await;
         let lease = leadership.lease().unwrap();
         world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
@@ -161,7 +161,7 @@ fn a_leader_whose_lock_has_expired_is_not_leading() {
 #[test]
 fn a_change_is_reported_although_the_leader_is_not_polled() {
     with_five(async |world| {
-        let candidate = world.redlock.lead("a", TTL);
+        let candidate = world.redlock.lock("a", TTL).lead();
         let leadership = candidate.leadership();
         let mut leader = Box::pin(candidate.run(|_| pending::<ControlFlow<()>>()));
         assert!(is_pending(&mut leader).await);
@@ -179,11 +179,11 @@ fn an_error_that_is_not_retryable_ends_the_candidate() {
     with_five(async |world| {
         let run =
             async |candidate: Candidate| kind(candidate.run(|_| async { ControlFlow::Break(()) }).await);
-        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lead("", TTL)).await);
-        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lead("a", MS)).await);
-        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lead("a", TTL).owner("a b")).await);
+        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lock("", TTL).lead()).await);
+        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lock("a", MS).lead()).await);
+        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lock("a", TTL).owner("a b").lead()).await);
         world.redlock.close().await;
-        assert_eq!(ErrorKind::Closed, run(world.redlock.lead("a", TTL)).await);
+        assert_eq!(ErrorKind::Closed, run(world.redlock.lock("a", TTL).lead()).await);
     });
 }
 
@@ -192,7 +192,7 @@ fn the_owner_and_the_token_of_each_term_are_published() {
     with_five(async |world| {
         let mut tokens = Vec::new();
         let observer: Redlock = world.other_client();
-        let candidate = world.redlock.lead("a", TTL).owner("host-1").fenced();
+        let candidate = world.redlock.lock("a", TTL).owner("host-1").fenced().lead();
         let work = |lease: redlock_core::Lease| {
             tokens.push(lease.fencing_token().unwrap());
             let (terms, observer) = (tokens.len(), observer.clone());

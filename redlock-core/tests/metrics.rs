@@ -100,7 +100,7 @@ fn a_failed_wait_is_timed_and_every_attempt_is_counted() {
         }
         let (result, took) = world.time(world.redlock.lock("a", TTL).max_attempts(3)).await;
         result.unwrap_err();
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none());
         world.settle().await;
         let mut numbers = Numbers::of(&recorder);
         assert_eq!(vec![4], numbers.take("redlock_attempts_total outcome=contended"));
@@ -156,7 +156,7 @@ fn locks_count_as_held_while_their_guards_exist() {
         assert_eq!(1.0, change());
         resumed.forget();
         assert_eq!(-1.0, change());
-        world.redlock.run("c", TTL, async |_| assert_eq!(1.0, change())).await.unwrap();
+        world.redlock.lock("c", TTL).run(async |_| assert_eq!(1.0, change())).await.unwrap();
         assert_eq!(-1.0, change());
     });
 }
@@ -202,7 +202,7 @@ fn every_metric_has_a_description_and_is_documented() {
         world.nodes[0].inner().set_longest_ttl(TTL);
         let guarded = common::builder(&world.process, &world.nodes).build().unwrap();
         world.nodes[0].inner().flush();
-        guarded.try_lock("a", TTL).await.unwrap();
+        guarded.lock("a", TTL).try_now().await.unwrap();
         world.settle().await;
         let mut seen = BTreeSet::new();
         for (key, _, description, _) in recorder.snapshot().into_vec() {

@@ -314,7 +314,7 @@ fn all_events_are_documented_and_contain_no_token() {
         let client = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
         let guard = client.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         let mut tokens = vec![world.nodes[0].inner().holder("a").unwrap()];
-        world.redlock.try_lock("a", TTL).await.unwrap();
+        world.redlock.lock("a", TTL).try_now().await.unwrap();
         world.redlock.inspect("a").await.unwrap();
         world.sleep(TTL).await;
         guard.extend(TTL).await.unwrap();
@@ -333,20 +333,20 @@ fn all_events_are_documented_and_contain_no_token() {
         let work = async {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
         };
-        client.run("c", TTL, async |_| work.await).await.unwrap();
+        client.lock("c", TTL).run(async |_| work.await).await.unwrap();
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         let job = async |_| {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
             Ok::<_, ()>(())
         };
-        drop(client.lock("job", TTL).once_per(60 * TTL).run(job).await.unwrap());
+        drop(client.lock("job", TTL).once_per(60 * TTL, job).await.unwrap());
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         world.nodes[0].inner().set_longest_ttl(TTL);
         let guarded = common::builder(&world.process, &world.nodes).build().unwrap();
         world.nodes[0].inner().flush();
-        guarded.try_lock("d", TTL).await.unwrap();
+        guarded.lock("d", TTL).try_now().await.unwrap();
         guarded.vouch(0).await.unwrap();
-        guarded.try_lock("e", TTL).await.unwrap();
+        guarded.lock("e", TTL).try_now().await.unwrap();
         world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
         let busy = common::builder(&world.process, &world.nodes).max_concurrent_attempts(1).build().unwrap();
         let lock = |name| busy.lock(name, TTL).max_wait(Duration::ZERO).into_future();

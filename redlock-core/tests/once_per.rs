@@ -68,7 +68,7 @@ fn a_job_is_not_called_if_its_lock_could_not_be_kept() {
         let attempts = || world.request_counts(Operation::Acquire);
         let before = attempts();
         for period in [Duration::ZERO, Duration::MAX] {
-            let result = world.redlock.lock("job", TTL).once_per(period).run(|_| job()).await;
+            let result = world.redlock.lock("job", TTL).once_per(period, |_| job()).await;
             assert_eq!(ErrorKind::InvalidInput, kind(result));
         }
         assert_eq!(before, attempts(), "nothing was sent");
@@ -196,7 +196,7 @@ fn a_job_is_not_called_if_a_node_cannot_keep_its_lock() {
         let builder = Builder::new(world.process.runtime());
         let redlock = builder.node(Plain(MemoryNode::new("plain"))).build().unwrap();
         let job = async |_| -> Result<(), ()> { unreachable!("the lock could not be kept") };
-        let result = redlock.lock("job", TTL).once_per(PERIOD).run(job).await;
+        let result = redlock.lock("job", TTL).once_per(PERIOD, job).await;
         assert_eq!(ErrorKind::Unsupported, kind(result));
     });
 }
@@ -222,12 +222,12 @@ fn a_request_for_one_attempt_runs_work_if_the_lock_is_free() {
             there.sleep(3 * TTL).await;
             lease.state()
         };
-        assert_eq!(Some(LeaseState::Held), world.redlock.try_lock("a", TTL).run(work).await.unwrap());
+        assert_eq!(Some(LeaseState::Held), world.redlock.lock("a", TTL).run(work).await.unwrap());
         let guard = world.other_client().lock("a", TTL).await.unwrap();
         let not_called = async |_| unreachable!("the lock is held");
-        assert_eq!(None::<()>, world.redlock.try_lock("a", TTL).run(not_called).await.unwrap());
+        assert_eq!(None::<()>, world.redlock.lock("a", TTL).run(not_called).await.unwrap());
         guard.release().await.unwrap();
-        let lost = world.redlock.run("b", TTL, async |_| {
+        let lost = world.redlock.lock("b", TTL).run(async |_| {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
             std::future::pending::<()>().await;
         });
@@ -252,7 +252,7 @@ fn one_question_mark_handles_the_errors_of_the_lock_and_of_the_work() {
     }
     with_five(async |world| {
         let work = async |outcome: Result<u32, MyError>| {
-            world.redlock.try_run("a", TTL, async |_| Ok(outcome?)).await
+            world.redlock.lock("a", TTL).run(async |_| Ok(outcome?)).await
         };
         assert_eq!(Ok(42), work(Ok(42)).await);
         assert_eq!(Err(MyError::Disk), work(Err(MyError::Disk)).await);
@@ -286,7 +286,7 @@ fn requests_are_futures() {
     with_five(async |world| {
         let names = vec!["a", "b"];
         let one = is_future(world.redlock.lock(&names, TTL));
-        let other = is_future(world.redlock.try_lock("c", TTL));
+        let other = is_future(world.redlock.lock("c", TTL).try_now());
         let (one, other) = both(one, other).await;
         drop((one.unwrap(), other.unwrap().expect("the lock is free")));
         world.nothing_left().await;

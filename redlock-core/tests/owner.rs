@@ -40,7 +40,7 @@ fn a_request_can_have_its_own_label() {
         let owner = |name| world.nodes[0].inner().holder(name).unwrap().owner().map(str::to_owned);
         let _guards = (
             redlock.lock("a", TTL).owner("request-7").await.unwrap(),
-            redlock.try_lock("b", TTL).owner("request-8").await.unwrap().unwrap(),
+            redlock.lock("b", TTL).owner("request-8").try_now().await.unwrap().unwrap(),
             redlock.lock("c", TTL).await.unwrap(),
             world.redlock.lock("d", TTL).await.unwrap(),
         );
@@ -76,7 +76,10 @@ fn an_invalid_label_is_rejected_before_a_request_is_sent() {
         for wrong in ["", "a b", "a#b", &"x".repeat(65)] {
             assert_eq!(ErrorKind::InvalidInput, build(wrong).map(|_: Redlock| ()).unwrap_err().kind());
             assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.lock("a", TTL).owner(wrong).await));
-            assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.try_lock("a", TTL).owner(wrong).await));
+            assert_eq!(
+                ErrorKind::InvalidInput,
+                kind(world.redlock.lock("a", TTL).owner(wrong).try_now().await)
+            );
         }
         assert!(world.nodes[0].inner().holder("a").is_none());
     });

@@ -68,18 +68,18 @@ fn try_lock_returns_at_once_while_a_task_holds_the_lock_or_waits_for_it() {
     with_five(async |world| {
         let guard = world.redlock.lock(["a", "b"], TTL).await.unwrap();
         let before = world.request_counts(Operation::Acquire);
-        assert!(world.redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
+        assert!(world.redlock.lock(["b", "c"], TTL).try_now().await.unwrap().is_none());
         assert_eq!(before, world.request_counts(Operation::Acquire), "no request was sent");
-        assert!(world.redlock.try_lock("c", TTL).await.unwrap().is_some());
+        assert!(world.redlock.lock("c", TTL).try_now().await.unwrap().is_some());
         guard.release().await.unwrap();
 
         let other = world.other_client().lock("a", TTL).await.unwrap();
         contender(&world, 0, &Arc::default(), TTL);
         world.sleep(MS).await;
         other.release().await.unwrap();
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none(), "another task waits");
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none(), "another task waits");
         world.sleep(TTL).await;
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_some());
     });
 }
 
@@ -193,7 +193,7 @@ fn without_a_local_queue_tasks_contend_at_the_nodes() {
         let redlock = builder(&world.process, &world.nodes).local_queue(false).build().unwrap();
         let _guard = redlock.lock("a", TTL).await.unwrap();
         let before = world.request_counts(Operation::Acquire)[0];
-        assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(redlock.lock("a", TTL).try_now().await.unwrap().is_none());
         assert_eq!(before + 1, world.request_counts(Operation::Acquire)[0]);
     });
 }
@@ -208,7 +208,7 @@ fn a_dropped_request_leaves_the_queue() {
         }
         guard.release().await.unwrap();
         // No other task is ahead of this one.
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_some());
     });
 }
 
@@ -245,7 +245,7 @@ fn try_lock_in_a_loop_lets_other_tasks_run() {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         world.spawn(async move { drop(guard) });
         for _ in 0..10_000 {
-            if world.redlock.try_lock("a", TTL).await.unwrap().is_some() {
+            if world.redlock.lock("a", TTL).try_now().await.unwrap().is_some() {
                 return;
             }
         }
@@ -263,7 +263,7 @@ fn pauses(other_client: bool) -> Vec<usize> {
         world.spawn(async move {
             // The holds begin at whole milliseconds.
             there.sleep(MS / 2).await;
-            while other_client && other.try_lock("a", TTL).await.unwrap().is_none() {
+            while other_client && other.lock("a", TTL).try_now().await.unwrap().is_none() {
                 there.sleep(MS).await;
             }
         });

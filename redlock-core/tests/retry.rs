@@ -104,7 +104,7 @@ fn close_ends_waiting_and_rejects_later_requests() {
         let ((first, second), took) = world.time(both(request(), request())).await;
         assert_eq!((ErrorKind::Closed, Duration::from_secs(1)), (kind(first), took));
         assert_eq!(ErrorKind::Closed, kind(second));
-        assert_eq!(ErrorKind::Closed, kind(world.redlock.try_lock("b", TTL).await));
+        assert_eq!(ErrorKind::Closed, kind(world.redlock.lock("b", TTL).try_now().await));
         guard.release().await.unwrap();
         world.nothing_left().await;
     });

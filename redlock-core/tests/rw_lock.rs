@@ -26,7 +26,7 @@ fn readers_share_the_lock_and_exclude_writers() {
         ];
         assert!(readers.iter().all(|reader| reader.is_held() && reader.fencing_token().is_none()));
         for lock in [&first, &second] {
-            assert!(lock.try_write(TTL).await.unwrap().is_none());
+            assert!(lock.write(TTL).try_now().await.unwrap().is_none());
             assert_eq!(ErrorKind::Contended, kind(lock.write(TTL).max_wait(500 * MS).await));
         }
         for reader in readers {
@@ -50,12 +50,12 @@ fn a_plain_lock_excludes_readers_and_writers_and_is_excluded() {
         let plain = world.other_client();
         let guard = plain.lock("a", TTL).await.unwrap();
         assert!(first.read(TTL).try_now().await.unwrap().is_none());
-        assert!(first.try_write(TTL).await.unwrap().is_none());
+        assert!(first.write(TTL).try_now().await.unwrap().is_none());
         guard.release().await.unwrap();
         let reader = first.read(TTL).await.unwrap();
-        assert!(plain.try_lock("a", TTL).await.unwrap().is_none());
-        assert!(plain.try_lock("a", TTL).fenced().await.unwrap().is_none());
-        assert!(plain.try_lock(["a", "b"], TTL).await.unwrap().is_none());
+        assert!(plain.lock("a", TTL).try_now().await.unwrap().is_none());
+        assert!(plain.lock("a", TTL).fenced().try_now().await.unwrap().is_none());
+        assert!(plain.lock(["a", "b"], TTL).try_now().await.unwrap().is_none());
         let inspection = plain.inspect("a").await.unwrap();
         assert_eq!(Some("readers"), inspection.holder().unwrap().owner());
         reader.release().await.unwrap();
@@ -186,7 +186,7 @@ fn a_reader_has_the_life_of_a_lock() {
         assert!(matches!(expiring.state(), LeaseState::Lost(Loss::Expired)), "{:?}", expiring.state());
         assert!(kept.is_held());
         assert_eq!(ReleaseOutcome::AlreadyExpired, expiring.release().await.unwrap());
-        assert!(second.try_write(TTL).await.unwrap().is_none(), "the other reader stays");
+        assert!(second.write(TTL).try_now().await.unwrap().is_none(), "the other reader stays");
         // The key is deleted on a quorum: the next renewal reports the loss.
         world.nodes.iter().take(3).for_each(|node| node.inner().remove("a"));
         world.sleep(TTL).await;

@@ -46,7 +46,7 @@ fn any_client_can_lock_a_slot_by_its_published_name() {
         let other = slots.acquire(TTL).await.unwrap();
         assert_eq!((1, "s:slot:1"), (other.index(), &*other.resource().to_string()));
         assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
-        assert!(plain.try_lock("s:slot:1", TTL).await.unwrap().is_none());
+        assert!(plain.lock("s:slot:1", TTL).try_now().await.unwrap().is_none());
         let inspections = slots.inspect().await.unwrap();
         assert!(inspections[0].is_held_by(&one) && !inspections[1].is_free());
         drop(one);

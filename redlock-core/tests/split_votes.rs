@@ -52,10 +52,10 @@ impl Way {
             result => result.map(|_| true),
         };
         match self {
-            Self::TryLock => redlock.try_lock("a", TTL).await.map(|guard| guard.is_some()),
-            Self::TryRun => Ok(redlock.try_lock("a", TTL).run(async |_| ()).await?.is_some()),
+            Self::TryLock => redlock.lock("a", TTL).try_now().await.map(|guard| guard.is_some()),
+            Self::TryRun => Ok(redlock.lock("a", TTL).run(async |_| ()).await?.is_some()),
             Self::NoWait => none_if_contended(redlock.lock("a", TTL).max_wait(Duration::ZERO).await),
-            Self::TryWrite => redlock.rw_lock("a")?.try_write(TTL).await.map(|guard| guard.is_some()),
+            Self::TryWrite => redlock.rw_lock("a")?.write(TTL).try_now().await.map(|guard| guard.is_some()),
             Self::Write => none_if_contended(redlock.rw_lock("a")?.write(TTL).max_wait(Duration::ZERO).await),
             Self::TryRead => Ok(redlock.rw_lock("a")?.read(TTL).try_now().await?.is_some()),
             Self::TrySlot => Ok(redlock.slots("a", 1)?.acquire(TTL).try_now().await?.is_some()),
@@ -102,7 +102,7 @@ fn a_held_lock_is_reported_after_one_attempt_even_if_votes_differ() {
         world.nodes[4].inner().clear();
         world.nodes[4].inner().set_holder("a", Token::from_bytes("dead"), Ttl::MAX);
         world.nodes[..4].iter().for_each(|node| node.inject(Fault::delay(MS)));
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none());
         assert_eq!(2, world.request_counts(Operation::Acquire)[0]);
         world.nodes[4].inner().clear();
         drop(guard);
@@ -118,7 +118,7 @@ fn a_holder_on_too_few_nodes_is_not_known_to_hold_the_lock() {
             world.nodes[node].inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
         }
         world.nodes[2].crash();
-        assert_eq!(ErrorKind::Undecided, kind(world.redlock.try_lock("a", TTL).await));
+        assert_eq!(ErrorKind::Undecided, kind(world.redlock.lock("a", TTL).try_now().await));
         assert_eq!(13, world.request_counts(Operation::Acquire)[0], "it may have been a failed attempt");
     });
 }
@@ -132,7 +132,7 @@ fn an_earlier_attempt_of_the_same_request_is_no_other_holder() {
         }
         world.nodes[4].crash();
         world.nodes[..2].iter().for_each(|node| node.inject(Fault::drop_request().on(Operation::Release)));
-        let error = world.redlock.try_lock("a", TTL).await.unwrap_err();
+        let error = world.redlock.lock("a", TTL).try_now().await.unwrap_err();
         assert_eq!(ErrorKind::Undecided, error.kind(), "{error}");
     });
 }

@@ -28,7 +28,7 @@ fn a_lock_is_acquired_denied_extended_and_released() {
     let (one, other) = (over(&nodes), over(&nodes));
     let guard = one.lock("a", TTL).acquire().unwrap();
     assert!(guard.is_held() && guard.check().is_ok());
-    assert!(other.try_lock("a", TTL).acquire().unwrap().is_none());
+    assert!(other.lock("a", TTL).try_now().acquire().unwrap().is_none());
     let denied = other.lock("a", TTL).max_wait(Duration::from_millis(5)).acquire();
     assert_eq!(ErrorKind::Contended, denied.unwrap_err().kind());
     assert!(other.inspect("a").unwrap().is_held_by(&guard));
@@ -55,7 +55,7 @@ fn a_detached_lock_is_resumed_or_released() {
 
     let detached = one.lock("a", TTL).acquire().unwrap().detach();
     assert_eq!(ReleaseOutcome::Released, other.release(&detached).unwrap());
-    assert!(one.try_lock("a", TTL).acquire().unwrap().is_some());
+    assert!(one.lock("a", TTL).try_now().acquire().unwrap().is_some());
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn the_lock_is_free_once_its_guard_is_dropped() {
     for _ in 0..100 {
         let guard = one.lock("a", TTL).acquire().unwrap();
         drop(guard);
-        assert!(other.try_lock("a", TTL).acquire().unwrap().is_some());
+        assert!(other.lock("a", TTL).try_now().acquire().unwrap().is_some());
     }
 }
 
@@ -84,14 +84,14 @@ fn a_lock_is_kept_alive_while_the_program_computes() {
 fn work_gets_its_lease_and_a_loss_is_an_error_with_the_output() {
     let nodes = nodes();
     let redlock = over(&nodes);
-    assert_eq!(42, redlock.run("a", TTL, |lease| lease.check().map(|()| 42)).unwrap().unwrap());
+    assert_eq!(42, redlock.lock("a", TTL).run(|lease| lease.check().map(|()| 42)).unwrap().unwrap());
 
     let work = |lease: &Lease| {
         nodes.iter().for_each(MemoryNode::clear);
         assert!(matches!(lease.lost(), Loss::Revoked { .. }));
         lease.check()
     };
-    let error = redlock.run("a", Duration::from_secs(1), work).unwrap_err();
+    let error = redlock.lock("a", Duration::from_secs(1)).run(work).unwrap_err();
     assert_eq!(ErrorKind::Lost, error.kind());
     assert_eq!(ErrorKind::Lost, error.into_output().unwrap().unwrap_err().kind());
 }
@@ -100,7 +100,8 @@ fn work_gets_its_lease_and_a_loss_is_an_error_with_the_output() {
 fn a_panic_of_the_work_is_propagated_and_the_lock_is_released() {
     let nodes = nodes();
     let redlock = over(&nodes);
-    let panic = catch_unwind(AssertUnwindSafe(|| redlock.run("a", TTL, |_| panic!("the panic as it was"))));
+    let panic =
+        catch_unwind(AssertUnwindSafe(|| redlock.lock("a", TTL).run(|_| panic!("the panic as it was"))));
     assert_eq!(Some(&"the panic as it was"), panic.unwrap_err().downcast_ref::<&str>());
     assert!(nodes.iter().all(MemoryNode::is_empty));
 }

@@ -54,7 +54,7 @@ fn an_attempt_that_fails_at_once_leaves_nothing_behind() {
     several_threads().block_on(async {
         // This thread is outside of the pool, so a spawned task starts on another thread at once.
         for number in 0..5_000 {
-            let lost = redlock.try_lock(format!("a{number}"), TTL).await;
+            let lost = redlock.lock(format!("a{number}"), TTL).try_now().await;
             assert_eq!(ErrorKind::NoQuorum, lost.unwrap_err().kind());
         }
         nodes[..3].iter().for_each(Faulty::restart);
@@ -84,8 +84,7 @@ fn cleanup_left_by_one_runtime_is_finished_in_the_next() {
         for node in &nodes {
             node.inject(Fault::lose_reply());
         }
-        let waiting =
-            tokio::time::timeout(Duration::from_millis(5), redlock.try_lock("lost", TTL).into_future());
+        let waiting = tokio::time::timeout(Duration::from_millis(5), redlock.lock("lost", TTL).try_now());
         assert!(waiting.await.is_err());
     });
     drop(guard);
@@ -218,7 +217,7 @@ fn in_a_tokio_runtime_without_timers_requests_name_the_missing_method() {
         without.block_on(async {
             for error in [
                 redlock.lock("a", TTL).await.unwrap_err(),
-                redlock.try_lock("a", TTL).await.unwrap_err(),
+                redlock.lock("a", TTL).try_now().await.unwrap_err(),
                 redlock.inspect("a").await.unwrap_err(),
             ] {
                 assert_eq!(ErrorKind::InvalidInput, error.kind());
@@ -259,7 +258,7 @@ fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
             }
             lease.is_held()
         };
-        assert!(redlock.run("a", ttl, work).await.unwrap(), "renewed");
+        assert!(redlock.lock("a", ttl).run(work).await.unwrap(), "renewed");
         redlock.close().await;
     });
 }

@@ -21,13 +21,13 @@ fn redlock() -> Redlock {
 
 #[tokio::test]
 async fn a_closure_and_an_async_block() {
-    let held = redlock().run("a", TTL, |lease| async move { lease.is_held() }).await.unwrap();
+    let held = redlock().lock("a", TTL).run(|lease| async move { lease.is_held() }).await.unwrap();
     assert!(held);
 }
 
 #[tokio::test]
 async fn an_async_closure() {
-    assert!(redlock().run("a", TTL, async |lease| lease.is_held()).await.unwrap());
+    assert!(redlock().lock("a", TTL).run(async |lease| lease.is_held()).await.unwrap());
     let name = String::from("a");
     // The owner of the name moves into the work.
     let length = redlock().lock(&*name, TTL).run(async move |_| name.len());
@@ -48,21 +48,21 @@ async fn a_function_and_a_method() {
         }
     }
     let (redlock, job) = (redlock(), Job(42));
-    assert!(redlock.run("a", TTL, work).await.unwrap());
-    assert_eq!(42, redlock.run("a", TTL, |lease| job.work(lease)).await.unwrap());
+    assert!(redlock.lock("a", TTL).run(work).await.unwrap());
+    assert_eq!(42, redlock.lock("a", TTL).run(|lease| job.work(lease)).await.unwrap());
 }
 
 #[tokio::test]
 async fn work_that_ignores_the_lease() {
     let work = async { 42 };
-    assert_eq!(42, redlock().run("a", TTL, |_| work).await.unwrap());
+    assert_eq!(42, redlock().lock("a", TTL).run(|_| work).await.unwrap());
 }
 
 #[tokio::test]
 async fn data_of_the_caller_is_borrowed_and_changed() {
     let (rows, mut sum) = (vec![1, 2, 3], 0);
     let redlock = redlock();
-    let done = redlock.run("a", TTL, async |_| {
+    let done = redlock.lock("a", TTL).run(async |_| {
         for row in &rows {
             tokio::task::yield_now().await;
             sum += row;
@@ -70,7 +70,7 @@ async fn data_of_the_caller_is_borrowed_and_changed() {
     });
     done.await.unwrap();
     let add = &mut sum;
-    redlock.run("a", TTL, |_| async { *add += rows.len() }).await.unwrap();
+    redlock.lock("a", TTL).run(|_| async { *add += rows.len() }).await.unwrap();
     assert_eq!(9, sum);
 }
 
@@ -78,7 +78,7 @@ async fn data_of_the_caller_is_borrowed_and_changed() {
 async fn question_marks_in_the_work() {
     async fn parsed(redlock: &Redlock, text: &str) -> Result<u32, Box<dyn std::error::Error>> {
         let doubled = async |_| Ok::<_, std::num::ParseIntError>(text.parse::<u32>()? * 2);
-        Ok(redlock.run("a", TTL, doubled).await??)
+        Ok(redlock.lock("a", TTL).run(doubled).await??)
     }
     assert_eq!(42, parsed(&redlock(), "21").await.unwrap());
     assert!(parsed(&redlock(), "many").await.unwrap_err().is::<std::num::ParseIntError>());
@@ -96,10 +96,10 @@ async fn work_that_stays_on_its_thread() {
             *shared
         }
     };
-    assert_eq!(42, redlock.run("a", TTL, work).await.unwrap());
+    assert_eq!(42, redlock.lock("a", TTL).run(work).await.unwrap());
     let tasks = tokio::task::LocalSet::new();
-    let task =
-        tasks.spawn_local(async move { redlock.run("a", TTL, async |_| Rc::strong_count(&shared)).await });
+    let task = tasks
+        .spawn_local(async move { redlock.lock("a", TTL).run(async |_| Rc::strong_count(&shared)).await });
     tasks.await;
     assert_eq!(1, task.await.unwrap().unwrap());
 }
@@ -111,11 +111,12 @@ async fn spawned() {
     let text = Arc::new(String::from("abc"));
     let shared = text.clone();
     let tasks = [
-        tokio::spawn(async move { first.run("a", TTL, async move |_| text.len()).await }),
+        tokio::spawn(async move { first.lock("a", TTL).run(async move |_| text.len()).await }),
         tokio::spawn(async move {
             let borrowed = [1, 2, 3];
             second
-                .run(["b", "c"], TTL, async |lease: Lease| borrowed.len() * lease.resources().len() / 2)
+                .lock(["b", "c"], TTL)
+                .run(async |lease: Lease| borrowed.len() * lease.resources().len() / 2)
                 .await
         }),
         tokio::spawn(async move {
@@ -124,7 +125,7 @@ async fn spawned() {
         }),
         // The future itself is sent to the task. It owns all its data.
         tokio::spawn(redlock.lock("e", TTL).run(|_| async { 3 })),
-        tokio::spawn(redlock.run("f", TTL, async |_| 3)),
+        tokio::spawn(redlock.lock("f", TTL).run(async |_| 3)),
     ];
     for task in tasks {
         assert_eq!(3, task.await.unwrap().unwrap());
@@ -137,14 +138,14 @@ where
     F: FnOnce(Lease) -> W,
     W: Future<Output = T>,
 {
-    redlock.run("a", TTL, work).await
+    redlock.lock("a", TTL).run(work).await
 }
 
 /// A wrapper for async closures, which may borrow from values that they own.
 ///
 /// It drops the output of work that finished without the lock.
 async fn with_lock_async<T>(redlock: &Redlock, work: impl AsyncFnOnce(Lease) -> T) -> Result<T, Error> {
-    Ok(redlock.run("a", TTL, async |lease| work(lease).await).await?)
+    Ok(redlock.lock("a", TTL).run(async |lease| work(lease).await).await?)
 }
 
 /// A type for services with many kinds of work.
@@ -154,7 +155,7 @@ fn boxed<'a, T: Send + 'a>(
     redlock: &'a Redlock,
     work: Work<T>,
 ) -> Pin<Box<dyn Future<Output = Result<T, RunError<T>>> + Send + 'a>> {
-    Box::pin(redlock.run("a", TTL, work))
+    Box::pin(redlock.lock("a", TTL).run(work))
 }
 
 #[tokio::test]
@@ -213,7 +214,7 @@ impl Invoices for Locked {
             tokio::task::yield_now().await;
             self.prefix.len() + customer.len()
         };
-        Ok(self.redlock.run(&*name, TTL, work).await?)
+        Ok(self.redlock.lock(&*name, TTL).run(work).await?)
     }
 }
 
@@ -231,7 +232,7 @@ async fn behind_a_trait() {
 fn the_future_is_send_if_the_work_is() {
     fn sent<T: Send>(_: &T) {}
     let redlock = redlock();
-    sent(&redlock.run("a", TTL, |_| async {}));
-    sent(&redlock.run("a", TTL, async |lease: Lease| lease.remaining()));
+    sent(&redlock.lock("a", TTL).run(|_| async {}));
+    sent(&redlock.lock("a", TTL).run(async |lease: Lease| lease.remaining()));
     sent(&redlock.lock("a", TTL).run(|_| async { Vec::<u8>::new() }));
 }

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("  {vote}");
     }
 
-    match redlock.try_lock(RESOURCE, TTL).await? {
+    match redlock.lock(RESOURCE, TTL).try_now().await? {
         Some(_) => return Err("locked twice".into()),
         None => println!("denied a second time, as expected"),
     }

@@ -5,9 +5,10 @@
 //! use redlock_fred::{KeepAlive, blocking};
 //!
 //! let nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
-//! let redlock = blocking::Redlock::new(blocking::builder(nodes)?)?;
+//! let redlock = blocking::builder(nodes)?.build()?;
 //! let request = redlock.lock("invoice:42", Duration::from_secs(5));
-//! let guard = request.max_wait(Duration::from_secs(1)).keep_alive(KeepAlive::new()).acquire()?;
+//! let request = request.max_wait(Duration::from_secs(1)).keep_alive(KeepAlive::new());
+//! let guard = blocking::acquire(request)?;
 //! guard.check()?; // a loss becomes an error
 //! guard.release()?;
 //! # Ok::<(), redlock_fred::Error>(())
@@ -23,19 +24,17 @@ use redlock_wire::Options;
 use crate::address::IntoConnector;
 use crate::builder::builder_with;
 
-/// Starts a [`Redlock`] whose connections run on the thread of the library.
+/// Starts a [`Redlock`](crate::Redlock) whose connections run on the thread of the library.
 ///
-/// Its nodes are the servers at `addresses`. It does no I/O: nodes connect on first use. Set options, then pass the
-/// builder to [`Redlock::new`]. For other options of the nodes, pass [`Options::dedicated`] to
-/// [`builder_with`].
+/// Its nodes are the servers at `addresses`. It does no I/O: nodes connect on first use. For other
+/// options of the nodes, pass [`Options::dedicated`] to [`builder_with`].
 ///
 /// ```
 /// # use std::time::Duration;
 /// # use redlock_fred::blocking;
 /// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 /// let builder = blocking::builder(servers)?;
-/// let builder = builder.node_timeout(Duration::from_secs(1));
-/// let redlock = blocking::Redlock::new(builder)?;
+/// let redlock = builder.node_timeout(Duration::from_secs(1)).build()?;
 /// # drop(redlock);
 /// # Ok::<(), redlock_fred::Error>(())
 /// ```

@@ -80,7 +80,7 @@ async fn the_application_and_the_locks_share_a_client() {
     }
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().unwrap();
     let guard = redlock.lock("a", TTL).await.unwrap();
-    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    assert!(redlock.lock("a", TTL).try_now().await.unwrap().is_none());
     let (): () = clients[0].set("mine", 1, None, None, false).await.unwrap();
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     redlock.close().await;

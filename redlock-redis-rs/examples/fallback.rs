@@ -26,7 +26,7 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn page(redlock: &Redlock, rebuild: impl Future<Output = ()>) -> Result<&'static str, Error> {
-    match redlock.try_lock("cache:front-page", TTL).await {
+    match redlock.lock("cache:front-page", TTL).try_now().await {
         Ok(Some(guard)) => {
             rebuild.await;
             guard.release().await?;

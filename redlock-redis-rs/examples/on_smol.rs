@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
             smol::Timer::after(Duration::from_millis(100)).await;
             lease.is_held()
         };
-        assert!(redlock.run("a", TTL, work).await?);
+        assert!(redlock.lock("a", TTL).run(work).await?);
         println!("worked under the lock, on smol");
         redlock.close().await;
         Ok(())

@@ -19,7 +19,7 @@
 //!     guard.release().await?;
 //!
 //!     // Renews the lock while the work runs, and cancels the work if the lock is lost.
-//!     let rows = redlock.run("report", ttl, async |_lease| 42).await?;
+//!     let rows = redlock.lock("report", ttl).run(async |_lease| 42).await?;
 //!     println!("{rows} rows");
 //!
 //!     redlock.close().await; // completes pending cleanup

@@ -72,7 +72,7 @@ fn a_lock_is_acquired_and_released() {
         builder_with(servers.iter().map(RedisServer::url), &Options::smol()).unwrap().build().unwrap();
     smol::block_on(soon(async {
         let guard = redlock.lock("a", Duration::from_secs(10)).await.unwrap();
-        assert!(redlock.try_lock("a", Duration::from_secs(10)).await.unwrap().is_none());
+        assert!(redlock.lock("a", Duration::from_secs(10)).try_now().await.unwrap().is_none());
         guard.release().await.unwrap();
         redlock.close().await;
     }));
@@ -119,7 +119,7 @@ fn locks_are_kept_alive_and_no_task_is_left_behind() {
             Timer::after(3 * ttl).await;
             lease.is_held()
         };
-        assert!(redlock.run("a", ttl, work).await.unwrap());
+        assert!(redlock.lock("a", ttl).run(work).await.unwrap());
 
         let released = redlock.lock("b", ttl).keep_alive(KeepAlive::new()).await.unwrap();
         let dropped = redlock.lock("c", ttl).keep_alive(KeepAlive::new()).await.unwrap();

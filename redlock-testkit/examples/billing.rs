@@ -26,7 +26,7 @@ impl Billing {
                 self.bank.charge(invoice).await;
             }
         };
-        Ok(self.redlock.run(format!("invoice:{invoice}"), Duration::from_secs(6), work).await?)
+        Ok(self.redlock.lock(format!("invoice:{invoice}"), Duration::from_secs(6)).run(work).await?)
     }
 }
 

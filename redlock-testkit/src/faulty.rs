@@ -69,9 +69,9 @@ impl<N: LockNode> Faulty<N> {
     /// # let ttl = Duration::from_secs(10);
     /// let node = Faulty::wrap(MemoryNode::new("fake-1"), Arc::new(ThreadRuntime));
     /// let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_some());
     /// node.crash();
-    /// let error = block_on(redlock.try_lock("orders:43", ttl)).unwrap_err();
+    /// let error = block_on(redlock.lock("orders:43", ttl).try_now()).unwrap_err();
     /// assert_eq!(ErrorKind::NoQuorum, error.kind());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -148,7 +148,7 @@ impl<N: LockNode> Faulty<N> {
     /// # let ttl = Duration::from_secs(10);
     /// // Another client holds the lock.
     /// node.inner().set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn inner(&self) -> &N {
@@ -171,7 +171,7 @@ impl<N: LockNode> Faulty<N> {
     /// let guard = block_on(redlock.lock("orders:42", ttl))?;
     /// assert!(guard.is_held(), "the lock works without a minority");
     /// nodes[1].inject(Fault::reject());
-    /// let error = block_on(redlock.try_lock("orders:43", ttl)).unwrap_err();
+    /// let error = block_on(redlock.lock("orders:43", ttl).try_now()).unwrap_err();
     /// assert_eq!(ErrorKind::NoQuorum, error.kind());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -196,9 +196,9 @@ impl<N: LockNode> Faulty<N> {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// node.inject(Fault::unavailable());
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl)).is_err());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now()).is_err());
     /// node.clear_faults();
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_some());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn clear_faults(&self) {
@@ -353,7 +353,7 @@ impl<N: LockNode> Faulty<N> {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let _guard = block_on(redlock.lock("orders:42", ttl))?;
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
     /// // The second request sent nothing.
     /// assert_eq!(1, node.request_count(Operation::Acquire));
     /// # Ok::<(), redlock_core::Error>(())

@@ -39,7 +39,7 @@
 //! for node in &nodes {
 //!     node.set_holder("invoice:42", Token::from_bytes("another"), Ttl::MAX);
 //! }
-//! assert!(block_on(redlock.try_lock("invoice:42", ttl))?.is_none());
+//! assert!(block_on(redlock.lock("invoice:42", ttl).try_now())?.is_none());
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!

@@ -350,7 +350,7 @@ impl MemoryNode {
     /// # let other = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// let guard = block_on(redlock.lock("orders:42", ttl))?;
     /// node.clear();
-    /// let second = block_on(other.try_lock("orders:42", ttl))?;
+    /// let second = block_on(other.lock("orders:42", ttl).try_now())?;
     /// assert!(guard.is_held() && second.is_some(), "two holders after the loss");
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -434,7 +434,7 @@ impl MemoryNode {
     /// node.set_longest_ttl(ttl);
     /// let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// node.flush();
-    /// assert!(block_on(redlock.try_lock("invoice:42", ttl).into_future()).is_err());
+    /// assert!(block_on(redlock.lock("invoice:42", ttl).try_now()).is_err());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn set_longest_ttl(&self, longest: Duration) {
@@ -465,9 +465,9 @@ impl MemoryNode {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
     /// node.remove("orders:42"); // the other client releases it
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_some());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     ///
@@ -489,7 +489,7 @@ impl MemoryNode {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// node.set_non_lock_value("orders:42"); // another program uses the name
-    /// let error = block_on(redlock.try_lock("orders:42", ttl)).unwrap_err();
+    /// let error = block_on(redlock.lock("orders:42", ttl).try_now()).unwrap_err();
     /// assert_eq!(ErrorKind::WrongType, error.kind());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```

@@ -147,7 +147,7 @@ impl Simulation {
     /// let first = Redlock::builder(a.clone()).node(node.clone()).build()?;
     /// let second = Redlock::builder(b.clone()).node(node.clone()).build()?;
     /// let _guard = simulation.block_on(&a, first.lock("report", ttl))?;
-    /// let denied = simulation.block_on(&b, second.try_lock("report", ttl))?;
+    /// let denied = simulation.block_on(&b, second.lock("report", ttl).try_now())?;
     /// assert!(denied.is_none(), "the other process holds the lock");
     /// # Ok::<(), redlock_core::Error>(())
     /// ```

@@ -85,7 +85,7 @@ mod tests {
         let options = Options::new(Arc::new(TokioRuntime::new()));
         let redlock = builder([Ok(Fake::default())], &options).unwrap().build().unwrap();
         redlock.close().await;
-        let error = redlock.try_lock("a", Duration::from_secs(1)).await.unwrap_err();
+        let error = redlock.lock("a", Duration::from_secs(1)).try_now().await.unwrap_err();
         let shown = error.to_string();
         let same = valid_connectors::<Address>([Err(error)]).unwrap_err();
         assert_eq!((ErrorKind::Closed, shown), (same.kind(), same.to_string()));

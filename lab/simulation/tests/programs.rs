@@ -225,7 +225,7 @@ fn leads(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
                 ControlFlow::<()>::Continue(())
             }
         };
-        drop(redlock.lead("leader", TTL).run(work).await);
+        drop(redlock.lock("leader", TTL).lead().run(work).await);
     })
 }
 

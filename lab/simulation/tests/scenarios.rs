@@ -84,7 +84,7 @@ impl Client {
             once: true,
             fenced: false,
         });
-        let why = match self.redlock.try_lock("a", ttl).await {
+        let why = match self.redlock.lock("a", ttl).try_now().await {
             Ok(Some(guard)) => {
                 let token = self.network.recorder().number_of(&guard.fingerprint());
                 let until = self.network.now() + guard.remaining();

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::client::guard::Guard;
+use crate::client::guard::Held;
 use crate::client::handle::Handle;
-use crate::client::keep_alive::KeepAlive;
+use crate::client::keep_alive::{KeepAlive, keep_alive};
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
 use crate::lease::mode::Mode;
@@ -54,7 +54,7 @@ pub(crate) struct CheckedRequest {
 
 /// The outcome of one attempt that was not an error of the client.
 pub(super) enum Attempted {
-    Acquired(Guard),
+    Acquired(Held),
     /// Another task of this process waits for the lock, or holds it: then with its token. Nothing was sent.
     Busy(Option<Token>),
     NotGranted(Failure),
@@ -104,34 +104,6 @@ impl Repetitions {
 }
 
 impl CheckedRequest {
-    /// Makes one attempt; returns `None` if another client or task holds the lock.
-    ///
-    /// It makes no attempt if another task of this process holds the lock or waits for it. It repeats the attempt only
-    /// while the votes are split.
-    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
-        let start = self.handle.now();
-        let until = Some(start + DEFAULT_WAIT);
-        let result = match self.attempt_until_decided(start, until, &mut Repetitions::default()).await {
-            Ok(Attempted::Acquired(guard)) => Ok(Some(guard)),
-            Ok(Attempted::Busy(_)) => Ok(None),
-            Ok(Attempted::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
-            Ok(Attempted::NotGranted(failure)) => Err(self.error(failure)),
-            Err(error) => Err(error),
-        };
-        let failure = match &result {
-            Ok(Some(_)) => None,
-            Ok(None) => Some(ErrorKind::Contended),
-            Err(error) => Some(error.kind()),
-        };
-        self.record(start, failure);
-        if failure.is_some() {
-            // The request may not have waited at all. If the caller retries at once, other tasks must run, the holder
-            // among them.
-            let_others_run().await;
-        }
-        result
-    }
-
     /// Records the end of a request that may have waited, and adds the time to its error.
     pub(super) fn recorded<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
         if result.is_ok() {
@@ -217,7 +189,7 @@ impl CheckedRequest {
         &self,
         start: Instant,
         policy: &RetryPolicy,
-    ) -> Result<Guard, Error> {
+    ) -> Result<Held, Error> {
         let handle = &self.handle;
         if handle.limiter.is_full() {
             return Err(self.overloaded());
@@ -422,7 +394,7 @@ impl CheckedRequest {
         token: Token,
         since: Instant,
         permit: Permit,
-    ) -> Result<Result<Guard, Failure>, Error> {
+    ) -> Result<Result<Held, Failure>, Error> {
         let handle = &self.handle;
         let claim = Claim::new(self.resources.clone(), token);
         let span = telemetry::attempt(&claim);
@@ -434,21 +406,21 @@ impl CheckedRequest {
         }
         let acquired = attempt.await;
         drop(permit);
-        Ok(acquired.map(|record| Guard::new(Arc::clone(handle), record)))
+        Ok(acquired.map(|record| Held::new(Arc::clone(handle), record)))
     }
 
     /// Completes an acquisition: passes on the queue place and starts keep-alive.
-    async fn acquired(&self, guard: Guard, place: Option<QueuePlace>) -> Guard {
+    async fn acquired(&self, held: Held, place: Option<QueuePlace>) -> Held {
         if let Some(place) = place {
-            guard.record.keep_place(place);
+            held.lease().record.keep_place(place);
         }
         if let Some(settings) = self.keep_alive {
-            guard.keep_alive(settings);
+            keep_alive(held.lease(), settings);
             // The new task must leave the LIFO slot of this tokio worker before the holder blocks the thread. No other
             // worker takes tasks from that slot.
             let_others_run().await;
         }
-        guard
+        held
     }
 
     pub(super) fn random(&self) -> u64 {
@@ -456,7 +428,7 @@ impl CheckedRequest {
     }
 }
 
-async fn let_others_run() {
+pub(super) async fn let_others_run() {
     let mut turns = 0..1;
     poll_fn(|cx| match turns.next() {
         Some(_) => {

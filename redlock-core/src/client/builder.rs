@@ -251,7 +251,7 @@ impl Builder {
     /// // In a test, tasks contend at the nodes like separate processes.
     /// let redlock = builder.local_queue(false).build()?;
     /// let guard = redlock.lock("orders:42", ttl).await?;
-    /// assert!(redlock.try_lock("orders:42", ttl).await?.is_none());
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_none());
     /// assert_eq!(2, node.request_count(Operation::Acquire));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```

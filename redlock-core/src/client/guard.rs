@@ -1,5 +1,7 @@
 //! The guard, which owns a lock.
 
+use std::fmt;
+use std::future::Future;
 use std::mem;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +11,10 @@ use std::time::Duration;
 
 use crate::client::handle::Handle;
 use crate::client::keep_alive::{self, KeepAlive};
+use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind};
 use crate::client::lease::Lease;
+use crate::client::run;
+use crate::client::run_error::RunError;
 use crate::lease::record::Record;
 use crate::round::engine::run;
 use crate::round::keep::Keep;
@@ -36,16 +41,24 @@ use crate::types::report::ReleaseOutcome;
 /// see [Short programs].
 ///
 /// [Short programs]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md#short-programs
-#[derive(Debug)]
 #[must_use = "the lock is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
-pub struct Guard {
+pub struct Guard<K: Kind = Exclusive> {
+    held: Held,
+    /// What this kind of guard knows beyond its lease.
+    extra: K::Extra,
+}
+
+/// A lock that is released on drop.
+#[derive(Debug)]
+#[allow(unreachable_pub)] // the sealed trait of the kinds returns it
+pub struct Held {
     lease: Lease,
     released: bool,
-    /// `None` if the guard is a part of another lock.
+    /// `None` if it is a part of another lock.
     counted: Option<Counted>,
 }
 
-impl Guard {
+impl<K: Kind> Guard<K> {
     /// Releases the lock on all nodes.
     ///
     /// Returns once a quorum has confirmed; the remaining requests continue in the background. If the process ends
@@ -78,8 +91,8 @@ impl Guard {
     ///
     /// If this future is dropped, the release continues in the background.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
-        self.released = true;
-        let lease = &self.lease;
+        self.held.released = true;
+        let lease = &self.held.lease;
         release::begin(&lease.handle, &lease.record).await.map_err(|failure| lease.error(failure))
     }
 
@@ -109,7 +122,7 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub fn keep_alive(&self, settings: KeepAlive) {
-        keep_alive::keep_alive(&self.lease, settings);
+        keep_alive::keep_alive(self, settings);
     }
 
     /// Keeps the lock until its validity ends, without a release.
@@ -125,17 +138,17 @@ impl Guard {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// if let Some(guard) = redlock.try_lock("cleanup", ttl).await? {
+    /// if let Some(guard) = redlock.lock("cleanup", ttl).try_now().await? {
     ///     guard.forget();
     ///     // At most one client runs this within the TTL.
     /// }
-    /// assert!(redlock.try_lock("cleanup", ttl).await?.is_none());
+    /// assert!(redlock.lock("cleanup", ttl).try_now().await?.is_none());
     /// # Ok(()) }
     /// ```
     pub fn forget(mut self) -> Lease {
-        self.released = true;
-        self.lease.record.next_epoch();
-        self.lease.clone()
+        self.held.released = true;
+        self.record.next_epoch();
+        self.lease()
     }
 
     /// Keeps the lock for `rest` from now on, and consumes the guard.
@@ -159,7 +172,7 @@ impl Guard {
     /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// let request = redlock.try_lock("nightly", Duration::from_secs(30));
+    /// let request = redlock.lock("nightly", Duration::from_secs(30));
     /// if let Some(guard) = request.keep_alive(KeepAlive::new()).await? {
     ///     // ... the job, then no other run for the rest of the period:
     ///     guard.keep_for(Duration::from_secs(21 * 3600)).await?;
@@ -230,12 +243,12 @@ impl Guard {
     ///
     /// [`Redlock::resume`]: crate::Redlock::resume
     pub async fn detach(mut self) -> DetachedLease {
-        let Lease { handle, record } = &self.lease;
+        let Lease { handle, record } = &self.held.lease;
         let now = handle.now();
         record.lose(Loss::Detached, now);
         // Two timeouts, because a delayed process gives its requests slightly more time than one.
-        self.lease.writes_ended(now + 2 * handle.rules.node_timeout).await;
-        self.released = true;
+        self.writes_ended(now + 2 * handle.rules.node_timeout).await;
+        self.held.released = true;
         record.detached()
     }
 
@@ -257,30 +270,122 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub fn lease(&self) -> Lease {
-        self.lease.clone()
+        self.held.lease.clone()
     }
 
+    /// Runs `work` under the lock, and releases the lock. Returns the output of the work.
+    ///
+    /// Same as [`LockRequest::run`](crate::LockRequest::run) once the lock is held, except that the lock is renewed only
+    /// if [keep-alive](Guard::keep_alive) is on.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let request = redlock.lock("report", Duration::from_secs(5)).keep_alive(KeepAlive::new());
+    /// match request.try_now().await? {
+    ///     Some(guard) => assert_eq!(42, guard.run(async |_lease| 42).await?),
+    ///     None => println!("another client makes the report"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) in the cases of [`LockRequest::run`](crate::LockRequest::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
+    pub async fn run<F, W>(self, work: F) -> Result<W::Output, RunError<W::Output>>
+    where
+        F: FnOnce(Lease) -> W,
+        W: Future,
+    {
+        run::run(self, work).await
+    }
+
+    pub(crate) fn new(held: Held, extra: K::Extra) -> Self {
+        Self { held, extra }
+    }
+}
+
+impl<K: Fenceable> Guard<Fenced<K>> {
+    /// Returns the [fencing token](crate::FencingToken). That of a slot is a [`SlotToken`](crate::SlotToken).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let first = redlock.lock("report", ttl).fenced().await?;
+    /// let earlier = first.token();
+    /// first.release().await?;
+    ///
+    /// assert!(redlock.lock("report", ttl).fenced().await?.token() > earlier);
+    /// # Ok(()) }
+    /// ```
+    pub fn token(&self) -> K::Token {
+        let number = self.fencing_token().expect("a fenced lock has a token");
+        K::token(&self.resources()[0], number)
+    }
+}
+
+impl<K: Indexed> Guard<K> {
+    /// Returns the index of the slot, from 0.
+    ///
+    /// No other client holds the same index at the same time. Use it, for example, to choose one of K ports or
+    /// directories.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("browsers", 3)?;
+    /// let (one, other) = (slots.acquire(ttl).await?, slots.acquire(ttl).await?);
+    /// assert_ne!(9222 + one.index(), 9222 + other.index(), "each browser has a separate port");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    pub fn index(&self) -> usize {
+        self.extra
+    }
+}
+
+impl Held {
     pub(crate) fn new(handle: Arc<Handle>, record: Arc<Record>) -> Self {
         Self { lease: Lease { handle, record }, released: false, counted: Some(Counted::new()) }
     }
 
-    /// Takes the guard out of the count of held locks, because it is a part of another lock.
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Makes it a part of another lock, which is counted instead.
     pub(crate) fn uncounted(mut self) -> Self {
         drop(self.counted.take());
         self
     }
 }
 
-impl Deref for Guard {
+impl<K: Kind> Deref for Guard<K> {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        &self.lease
+        &self.held.lease
     }
 }
 
 /// Hands the release to the runtime; see [`Guard`].
-impl Drop for Guard {
+impl Drop for Held {
     fn drop(&mut self) {
         if mem::replace(&mut self.released, true) {
             return;
@@ -294,5 +399,11 @@ impl Drop for Guard {
         } else {
             release.0();
         }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Guard<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("lease", &self.held.lease).finish_non_exhaustive()
     }
 }

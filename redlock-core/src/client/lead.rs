@@ -11,13 +11,13 @@ use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use self::leadership::Reset;
 pub use self::leadership::{Leadership, LeadershipState};
 use crate::client::attempts;
 use crate::client::guard::Guard;
 use crate::client::handle::Handle;
+use crate::client::kind::{Exclusive, Kind};
 use crate::client::lease::Lease;
 use crate::client::request::LockRequest;
 use crate::client::run::{self, End};
@@ -26,11 +26,10 @@ use crate::decide::candidacy;
 use crate::runtime::random;
 use crate::telemetry;
 use crate::types::error::Error;
-use crate::types::resource::Resources;
 
-/// A candidate for leadership: set options, then [`run`](Candidate::run) the work of the leader.
+/// A candidate for leadership: [`run`](Candidate::run) the work of the leader.
 ///
-/// Created by [`Redlock::lead`](crate::Redlock::lead). One candidate at a time is the leader, on any of several
+/// Created by [`LockRequest::lead`](crate::LockRequest::lead). One candidate at a time is the leader, on any of several
 /// machines. The others wait without a limit, and one of them follows when the leader ends, fails or is lost.
 ///
 /// # Handover
@@ -41,18 +40,17 @@ use crate::types::resource::Resources;
 /// - If too few nodes reply, there is no leader. Candidates request again after 50 ms to 800 ms.
 ///
 /// A leader that was paused may overlap with its successor until it next reads the clock. Let the resources that it
-/// changes check a [fencing token](Candidate::fenced).
+/// changes check a [fencing token](LockRequest::fenced).
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 /// # use redlock_testkit::MemoryNode;
 /// # use redlock_core::{Redlock, TokioRuntime};
 /// use std::ops::ControlFlow;
-/// use std::time::Duration;
-///
+/// ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
 /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-/// let candidate = redlock.lead("scheduler", Duration::from_secs(5));
+/// let candidate = redlock.lock("scheduler", Duration::from_secs(5)).lead();
 /// let leadership = candidate.leadership();
 /// tokio::spawn(async move {
 ///     // Other parts of the program.
@@ -72,12 +70,8 @@ use crate::types::resource::Resources;
 ///
 /// [notify]: https://github.com/redlock-rs/redlock/blob/main/docs/waiting.md
 #[must_use = "a candidate does nothing until it runs"]
-pub struct Candidate {
-    handle: Arc<Handle>,
-    resources: Result<Resources, Error>,
-    ttl: Duration,
-    owner: Option<String>,
-    fenced: bool,
+pub struct Candidate<K: Kind = Exclusive> {
+    request: LockRequest<K>,
     leadership: Leadership,
     /// Publishes the end when the candidate is dropped, before or after its run.
     _end: Reset,
@@ -93,71 +87,49 @@ enum Term<T> {
     Closed,
 }
 
-impl Candidate {
-    pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        let leadership = Leadership::default();
-        let end = leadership.end_on_drop();
-        Self { handle, resources, ttl, owner: None, fenced: false, leadership, _end: end }
-    }
-
-    /// Adds a fencing token to the lock of each term. Same as [`LockRequest::fenced`](crate::LockRequest::fenced).
+impl<K: Kind> LockRequest<K> {
+    /// Makes the request a candidate for leadership.
     ///
-    /// The token increases with every term of any candidate.
+    /// Its waits have no limit, and the lock is kept alive. The other options of the request apply to each term.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
+    /// #     /// # use std::ops::ControlFlow;
     /// # use redlock_core::{Lease, Redlock};
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// let work = async |lease: Lease| ControlFlow::Break(lease.fencing_token());
-    /// let token = redlock.lead("scheduler", ttl).fenced().run(work).await?;
+    /// // The token increases with every term of any candidate.
+    /// let candidate = redlock.lock("scheduler", ttl).owner("host-1").fenced().lead();
+    /// let work = async |lease: Lease| {
+    ///     // Any other client can find out who the leader is.
+    ///     let inspection = redlock.inspect("scheduler").await;
+    ///     ControlFlow::Break((lease.fencing_token(), inspection))
+    /// };
+    /// let (token, inspection) = candidate.run(work).await?;
     /// // Workers reject a job whose token is smaller than one that they have seen.
     /// assert!(token.is_some());
+    /// assert_eq!(Some("host-1"), inspection?.holder().and_then(|by| by.owner()));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
-    pub fn fenced(mut self) -> Self {
-        self.fenced = true;
-        self
+    pub fn lead(self) -> Candidate<K> {
+        let leadership = Leadership::default();
+        let end = leadership.end_on_drop();
+        Candidate { request: self.wait_unbounded().kept_alive(), leadership, _end: end }
     }
+}
 
-    /// Sets the owner label of the lock. Same as [`LockRequest::owner`](crate::LockRequest::owner).
-    ///
-    /// [`Redlock::inspect`](crate::Redlock::inspect) then returns the label of the leader on any machine.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let candidate = redlock.lead("scheduler", ttl).owner("host-1");
-    /// // Any other client can find out who the leader is.
-    /// let work = async |_| ControlFlow::Break(redlock.inspect("scheduler").await);
-    /// let inspection = candidate.run(work).await??;
-    /// assert_eq!(Some("host-1"), inspection.holder().and_then(|by| by.owner()));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
-    /// ```
-    pub fn owner(mut self, label: impl Into<String>) -> Self {
-        self.owner = Some(label.into());
-        self
-    }
-
+impl<K: Kind> Candidate<K> {
     /// Returns a view of this candidate's leadership, for other tasks.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
+    /// #     /// # use std::ops::ControlFlow;
     /// # use redlock_core::Redlock;
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// let candidate = redlock.lead("scheduler", ttl);
+    /// let candidate = redlock.lock("scheduler", ttl).lead();
     /// let leadership = candidate.leadership();
     ///
     /// // The status page shows whether this process is the leader.
@@ -183,8 +155,7 @@ impl Candidate {
     /// The wait has no limit: neither contention nor an outage of the nodes ends it.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
+    /// #     /// # use std::ops::ControlFlow;
     /// # use redlock_core::Redlock;
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
@@ -192,7 +163,7 @@ impl Candidate {
     /// # async fn shutdown() {}
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// let candidate = redlock.lead("scheduler", ttl);
+    /// let candidate = redlock.lock("scheduler", ttl).lead();
     /// tokio::select! {
     ///     result = candidate.run(async |_lease| schedule().await) => result?,
     ///     () = shutdown() => println!("resigned"),
@@ -212,7 +183,7 @@ impl Candidate {
     /// - [`Closed`](crate::ErrorKind::Closed) after [`close`](crate::Redlock::close).
     /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if the name, the TTL or the owner label is invalid.
     /// - [`WrongType`](crate::ErrorKind::WrongType) if the name is used for something other than a lock.
-    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the lock is [fenced](Candidate::fenced) and a node does not
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the lock is [fenced](LockRequest::fenced) and a node does not
     ///   support it.
     /// - [`Lost`](crate::ErrorKind::Lost), with the [output](RunError::output), if the work was complete but the lock was
     ///   no longer held then.
@@ -225,21 +196,13 @@ impl Candidate {
         F: FnMut(Lease) -> W,
         W: Future<Output = ControlFlow<T>>,
     {
-        let Self { handle, resources, ttl, owner, fenced, leadership, _end } = self;
-        let resources = resources.map_err(RunError::not_run)?;
+        let Self { request, leadership, _end } = self;
+        let handle = Arc::clone(request.handle());
         // Outstanding work until the lock is released: `close` waits for it.
         let _ticket = handle.ticket();
         let mut failures = 0;
         loop {
-            let request = LockRequest::new(Arc::clone(&handle), Ok(resources.clone()), ttl);
-            let mut request = request.wait_unbounded().kept_alive();
-            if let Some(owner) = &owner {
-                request = request.owner(owner);
-            }
-            if fenced {
-                request = request.fenced();
-            }
-            match request.await {
+            match request.clone().await {
                 Ok(guard) => match serve(&handle, &leadership, guard, &mut work).await {
                     Term::Complete(result) => return result,
                     Term::Closed => return Err(RunError::not_run(Error::closed())),
@@ -254,8 +217,9 @@ impl Candidate {
 }
 
 /// Runs the work for one term.
-async fn serve<T, F, W>(handle: &Handle, leadership: &Leadership, guard: Guard, work: &mut F) -> Term<T>
+async fn serve<K, T, F, W>(handle: &Handle, leadership: &Leadership, guard: Guard<K>, work: &mut F) -> Term<T>
 where
+    K: Kind,
     F: FnMut(Lease) -> W,
     W: Future<Output = ControlFlow<T>>,
 {
@@ -300,19 +264,18 @@ async fn until_closed<T>(handle: &Handle, work: impl Future<Output = T>) -> Opti
 }
 
 /// Releases the lock. If too few nodes reply, the release continues in the background.
-async fn resign(guard: Guard) {
+async fn resign<K: Kind>(guard: Guard<K>) {
     let lease = guard.lease();
     if let Err(error) = guard.release().await {
         telemetry::release_failed(&lease.record.claim, &error);
     }
 }
 
-impl fmt::Debug for Candidate {
+impl<K: Kind> fmt::Debug for Candidate<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resources, ttl, leadership, .. } = self;
+        let Self { request, leadership, .. } = self;
         f.debug_struct("Candidate")
-            .field("resources", resources)
-            .field("ttl", ttl)
+            .field("request", request)
             .field("state", &leadership.state())
             .finish_non_exhaustive()
     }

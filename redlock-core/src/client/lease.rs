@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::handle::Handle;
+use crate::client::run;
 use crate::client::until_state::UntilState;
 use crate::lease::record::Record;
 use crate::round::extend::{self, Extension};
@@ -153,6 +154,37 @@ impl Lease {
     /// ```
     pub fn state(&self) -> LeaseState {
         self.record.look(self.handle.now()).state
+    }
+
+    /// Returns an error once the lock is no longer held, or is about to be lost.
+    ///
+    /// It sends no request: the [state](Lease::state) follows the clock. Call it before each effect.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// guard.check()?; // the lock is held, so the program charges the customer
+    ///
+    /// let lease = guard.lease();
+    /// guard.release().await?;
+    /// assert_eq!(ErrorKind::Lost, lease.check().unwrap_err().kind());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost), with the reason.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.state() {
+            LeaseState::Lost(loss) => Err(run::lost(self, loss)),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until the state differs from the present one, and returns the new state.

@@ -1,11 +1,11 @@
 //! Jobs that run once a period, on any of several machines.
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, pause};
-use crate::client::guard::Guard;
+use crate::client::guard::{Guard, Held};
+use crate::client::kind::{Exclusive, Sole};
 use crate::client::lease::Lease;
 use crate::client::request::LockRequest;
 use crate::client::run::{self, End};
@@ -16,34 +16,6 @@ use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::token::{Fingerprint, Token};
-
-/// A job that runs once a period, on any of several machines.
-///
-/// Created by [`LockRequest::once_per`]. There is no scheduler: call [`run`](OncePer::run) on every machine at the
-/// beginning of each period, for example by cron.
-///
-/// # Rule
-///
-/// - The first machine that acquires the lock runs the job. The lock is kept alive meanwhile.
-/// - If the job succeeds, the lock is kept until 0.9 of the period after the call. A whole period would skip every second
-///   run.
-/// - If the job fails or panics, or this future is dropped, the lock is released, and another machine can run the job.
-/// - If the machine crashes during the job, another machine can run it once the TTL has expired.
-/// - If a majority of the nodes loses its data within the period, the job may run again.
-///
-/// # Waiting
-///
-/// The request does not wait for another machine that holds the lock. It waits while that is undecided: while too few
-/// nodes reply, or while the attempts of several machines split the votes. Thus an outage of a few seconds at the
-/// beginning of a period does not lose the period.
-///
-/// The limit is a tenth of the period, and at most one minute. [`max_wait`](LockRequest::max_wait) and the other options
-/// of the request change it. With more than nine tenths of the period, a job may run twice in one period.
-#[must_use = "a job does nothing until it runs"]
-pub struct OncePer {
-    request: LockRequest,
-    period: Duration,
-}
 
 /// The outcome of a job that runs once a period.
 ///
@@ -66,35 +38,6 @@ pub enum JobOutcome<T> {
     Undecided(Error),
 }
 
-impl LockRequest {
-    /// Turns the request into a job that one of several machines runs once a period.
-    ///
-    /// Call [`OncePer::run`] on the result. See [`OncePer`] for the rule.
-    ///
-    /// `period` is 12 ms to 26 days, and counts from the call. The waiting time of the request is a tenth of the period by
-    /// default, at most one minute. It is the time for which nodes may be unreachable, not a wait for another machine.
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{JobOutcome, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// let hour = Duration::from_secs(3600);
-    /// let request = redlock.lock("reminders", Duration::from_secs(30)).once_per(hour);
-    /// match request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await? {
-    ///     JobOutcome::Ran(result) => assert_eq!("sent", result.unwrap()),
-    ///     JobOutcome::Elsewhere(holder) => println!("another machine runs it: {holder:?}"),
-    ///     JobOutcome::Undecided(error) => eprintln!("possibly, no machine runs it: {error}"),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn once_per(self, period: Duration) -> OncePer {
-        OncePer::new(self, period)
-    }
-}
-
 impl<T> JobOutcome<T> {
     /// Returns the output of the job, if it ran here.
     ///
@@ -105,8 +48,8 @@ impl<T> JobOutcome<T> {
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// let request = redlock.lock("nightly-report", Duration::from_secs(10));
-    /// let request = request.once_per(Duration::from_secs(24 * 3600));
-    /// let outcome = request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await?;
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let outcome = request.once_per(day, async |_lease| Ok::<_, std::io::Error>("sent")).await?;
     /// assert_eq!("sent", outcome.into_output().expect("it ran here").unwrap());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
@@ -118,15 +61,30 @@ impl<T> JobOutcome<T> {
     }
 }
 
-impl OncePer {
-    pub(crate) fn new(request: LockRequest, period: Duration) -> Self {
-        Self { request, period }
-    }
-
-    /// Runs the job, unless another machine runs it or has run it in this period.
+impl<K: Sole> LockRequest<K> {
+    /// Runs a job once a period, on one of several machines.
     ///
-    /// The job succeeds if it returns `Ok`. If too few nodes reply after the job, the lock cannot be kept. A warning is
-    /// then logged, and the job may run again in this period.
+    /// There is no scheduler: call this on every machine at the beginning of each period, for example by cron. `period`
+    /// is 12 ms to 26 days, and counts from the first poll.
+    ///
+    /// # Rule
+    ///
+    /// - The first machine that acquires the lock runs the job. The lock is kept alive meanwhile.
+    /// - If the job succeeds, which means that it returns `Ok`, the lock is kept until 0.9 of the period after the call. A
+    ///   whole period would skip every second run.
+    /// - If the job fails or panics, or this future is dropped, the lock is released, and another machine can run the job.
+    /// - If the machine crashes during the job, another machine can run it once the TTL has expired.
+    /// - If a majority of the nodes loses its data within the period, the job may run again. It may also run again if too
+    ///   few nodes reply after the job, so that the lock cannot be kept. A warning is logged then.
+    ///
+    /// # Waiting
+    ///
+    /// The request does not wait for another machine that holds the lock. It waits while that is undecided: while too few
+    /// nodes reply, or while the attempts of several machines split the votes. Thus an outage of a few seconds at the
+    /// beginning of a period does not lose the period.
+    ///
+    /// The limit is a tenth of the period, and at most one minute. [`max_wait`](LockRequest::max_wait) and the other
+    /// options of the request change it. With more than nine tenths of the period, a job may run twice in one period.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -138,12 +96,14 @@ impl OncePer {
     /// # let ttl = Duration::from_secs(10);
     /// # let day = Duration::from_secs(24 * 3600);
     /// let report = async |_lease| Ok::<_, std::io::Error>("sent");
-    /// let request = redlock.lock("nightly-report", ttl).once_per(day);
-    /// assert!(matches!(request.run(report).await?, JobOutcome::Ran(Ok("sent"))));
-    ///
+    /// match redlock.lock("nightly-report", ttl).once_per(day, report).await? {
+    ///     JobOutcome::Ran(result) => assert_eq!("sent", result.unwrap()),
+    ///     JobOutcome::Elsewhere(holder) => println!("another machine runs it: {holder:?}"),
+    ///     JobOutcome::Undecided(error) => eprintln!("possibly, no machine runs it: {error}"),
+    /// }
     /// // The lock is kept for 0.9 of the period, so no machine repeats the job.
-    /// let request = redlock.lock("nightly-report", ttl).once_per(day);
-    /// assert!(matches!(request.run(report).await?, JobOutcome::Elsewhere(_)));
+    /// let outcome = redlock.lock("nightly-report", ttl).once_per(day, report).await?;
+    /// assert!(matches!(outcome, JobOutcome::Elsewhere(_)));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     ///
@@ -153,25 +113,29 @@ impl OncePer {
     ///   called.
     /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if the period is out of bounds.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if a node cannot [keep](crate::Guard::keep_for) a lock.
-    /// - [`Lost`](crate::ErrorKind::Lost) in the cases of [`LockRequest::run`](crate::LockRequest::run).
+    /// - [`Lost`](crate::ErrorKind::Lost) in the cases of [`run`](LockRequest::run).
     ///
     /// # Cancel safety
     ///
     /// If this future is dropped during the job, or the job panics, the lock is released in the background.
-    pub async fn run<T, E, F, W>(self, job: F) -> Result<JobOutcome<Result<T, E>>, RunError<Result<T, E>>>
+    pub async fn once_per<T, E, F, W>(
+        self,
+        period: Duration,
+        job: F,
+    ) -> Result<JobOutcome<Result<T, E>>, RunError<Result<T, E>>>
     where
         F: FnOnce(Lease) -> W,
         W: Future<Output = Result<T, E>>,
     {
-        let share = Share::of(self.period).map_err(RunError::not_run)?;
-        let request = self.request.kept_alive().wait_by_default(default_wait(self.period));
-        let (request, start, policy) = request.check().map_err(RunError::not_run)?;
+        let share = Share::of(period).map_err(RunError::not_run)?;
+        let request = self.kept_alive().wait_by_default(default_wait(period));
+        let (_, request, start, policy) = request.check().map_err(RunError::not_run)?;
         let handle = &request.handle;
         handle.check_keep().map_err(RunError::not_run)?;
         let guard = match acquire(&request, start, policy).await {
-            Ok(Decided::Acquired(guard)) => {
+            Ok(Decided::Acquired(held)) => {
                 request.record(start, None);
-                guard
+                Guard::<Exclusive>::new(held, ())
             }
             Ok(Decided::Elsewhere(holder)) => {
                 request.record(start, Some(ErrorKind::Contended));
@@ -200,16 +164,9 @@ impl OncePer {
     }
 }
 
-impl fmt::Debug for OncePer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { request, period } = self;
-        f.debug_struct("OncePer").field("request", request).field("period", period).finish()
-    }
-}
-
 /// The certain end of the attempts of a job.
 enum Decided {
-    Acquired(Guard),
+    Acquired(Held),
     /// Another client or task holds the lock.
     Elsewhere(Option<Fingerprint>),
 }
@@ -230,7 +187,7 @@ async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) 
     loop {
         let attempted = request.attempt_until_decided(now, until, &mut repetitions).await;
         let (cause, undecided) = match attempted {
-            Ok(Attempted::Acquired(guard)) => return Ok(Decided::Acquired(guard)),
+            Ok(Attempted::Acquired(held)) => return Ok(Decided::Acquired(held)),
             Ok(Attempted::Busy(Some(holder))) => return Ok(Decided::Elsewhere(Some(holder.fingerprint()))),
             Ok(Attempted::Busy(None)) => (RetryCause::Contended, request.queued()),
             Err(error) if error.kind() == ErrorKind::Overloaded => (RetryCause::Unusable, error),

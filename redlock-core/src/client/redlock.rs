@@ -1,7 +1,6 @@
 //! The handle that applications use.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +8,13 @@ use crate::client::guard::Guard;
 use crate::client::handle::Handle;
 use crate::client::health::{self, Health};
 use crate::client::inspect::{self, Inspection};
+use crate::client::kind::{Exclusive, Fenced, Read, Slot, Write};
 use crate::client::lead::{Candidate, Leadership};
 use crate::client::lease::Lease;
-use crate::client::request::{LockRequest, TryLockRequest};
+use crate::client::request::LockRequest;
 use crate::client::resume;
-use crate::client::run_error::RunError;
-use crate::client::rw_lock::{ReadGuard, ReadRequest, RwLock};
-use crate::client::slots::{SlotGuard, SlotRequest, Slots};
+use crate::client::rw_lock::RwLock;
+use crate::client::slots::Slots;
 use crate::client::vouch;
 use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
@@ -61,153 +60,7 @@ impl Redlock {
     /// # Ok(()) }
     /// ```
     pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
-        LockRequest::new(self.0.clone(), resources.into_resources(), ttl)
-    }
-
-    /// Locks a resource, or several, without a wait for another holder.
-    ///
-    /// Returns a [`TryLockRequest`]: `.await` it to get a guard, or `None` if another client or task holds the lock.
-    /// `ttl` is the same as for [`lock`](Redlock::lock). Several resources are locked all or none. To wait for a
-    /// limited time instead, use [`lock`](Redlock::lock) with [`max_wait`](LockRequest::max_wait).
-    ///
-    /// If several clients attempt at the same moment, and none of them gets a quorum, the
-    /// [attempt is repeated](TryLockRequest). If the votes stay split, the error is
-    /// [`Undecided`](crate::ErrorKind::Undecided), never `None`.
-    ///
-    /// If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the attempt waits for its turn for up to
-    /// 10 s. It then fails with [`Overloaded`](crate::ErrorKind::Overloaded).
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// match redlock.try_lock("report", ttl).await? {
-    ///     Some(guard) => println!("locked for {:.1?}", guard.remaining()),
-    ///     None => println!("another client holds the lock"),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
-        TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
-    }
-
-    /// Runs `work` under the lock and returns its output.
-    ///
-    /// Short for [`lock`](Redlock::lock) and [`LockRequest::run`]. The lock is kept alive while the work runs, and the
-    /// work is dropped if the lock is lost. The future does not borrow the `Redlock`, so it can be spawned. See
-    /// [`LockRequest::run`] for work that blocks its thread.
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let rows = redlock.run("report", ttl, async |_lease| 42).await?;
-    /// assert_eq!(42, rows);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Same as [`LockRequest::run`]. If the work finished after the lock was lost, the error contains the
-    /// [output](RunError::output).
-    ///
-    /// # Cancel safety
-    ///
-    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
-    pub fn run<R, F, W>(
-        &self,
-        resources: R,
-        ttl: Duration,
-        work: F,
-    ) -> impl Future<Output = Result<W::Output, RunError<W::Output>>> + use<R, F, W>
-    where
-        R: IntoResources,
-        F: FnOnce(Lease) -> W,
-        W: Future,
-    {
-        self.lock(resources, ttl).run(work)
-    }
-
-    /// Runs `work` under the lock, with errors of the type that `work` has.
-    ///
-    /// Short for [`lock`](Redlock::lock) and [`LockRequest::try_run`]. A single `?` handles the errors of the lock and of
-    /// the work.
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// type MyError = Box<dyn std::error::Error>;
-    ///
-    /// let work = async |_lease| Ok::<_, MyError>("42".parse::<u64>()?);
-    /// let rows = redlock.try_run("report", ttl, work).await?;
-    /// assert_eq!(42, rows);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The error of the work, or those of [`LockRequest::run`].
-    ///
-    /// # Cancel safety
-    ///
-    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
-    pub fn try_run<R, T, E, F, W>(
-        &self,
-        resources: R,
-        ttl: Duration,
-        work: F,
-    ) -> impl Future<Output = Result<T, E>> + use<R, T, E, F, W>
-    where
-        R: IntoResources,
-        E: From<Error>,
-        F: FnOnce(Lease) -> W,
-        W: Future<Output = Result<T, E>>,
-    {
-        self.lock(resources, ttl).try_run(work)
-    }
-
-    /// Makes this client a candidate for leadership: one client at a time runs work.
-    ///
-    /// Returns a [`Candidate`]: set options, then call [`run`](Candidate::run). It waits without a limit, runs the work
-    /// while it is the leader, and becomes a candidate again after a loss. `ttl` is the same as for
-    /// [`lock`](Redlock::lock); a few seconds are suitable.
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # async fn next_job() -> Option<u32> { None }
-    /// use std::ops::ControlFlow;
-    /// use std::time::Duration;
-    ///
-    /// let candidate = redlock.lead("scheduler", Duration::from_secs(5));
-    /// candidate
-    ///     .run(async |_lease| {
-    ///         while let Some(job) = next_job().await {
-    ///             println!("job {job}");
-    ///         }
-    ///         ControlFlow::Break(())
-    ///     })
-    ///     .await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn lead(&self, resources: impl IntoResources, ttl: Duration) -> Candidate {
-        Candidate::new(self.0.clone(), resources.into_resources(), ttl)
+        LockRequest::new(self.0.clone(), resources.into_resources().map(Exclusive), ttl)
     }
 
     /// Returns `count` slots under one name, each of which one client holds at a time.
@@ -537,13 +390,11 @@ const _: () = {
     shared::<Error>();
     shared::<Inspection>();
     shared::<Leadership>();
-    shared::<SlotGuard>();
+    shared::<Guard<Fenced<Slot>>>();
     shared::<Slots>();
     shared::<RwLock>();
-    shared::<ReadGuard>();
+    shared::<Guard<Read>>();
     sent::<LockRequest>();
-    sent::<TryLockRequest>();
     sent::<Candidate>();
-    sent::<SlotRequest>();
-    sent::<ReadRequest>();
+    sent::<LockRequest<Fenced<Write>>>();
 };

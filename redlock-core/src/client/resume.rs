@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::client::guard::Guard;
+use crate::client::guard::{Guard, Held};
 use crate::client::handle::Handle;
 use crate::client::lease::Lease;
 use crate::lease::record::Record;
@@ -35,7 +35,7 @@ pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Re
         let votes = handle.rules.votes(handle.now());
         return Err(lease.error(Failure::new(Aim::Extend, Cause::TooSlow, votes)));
     }
-    Ok(Guard::new(lease.handle, lease.record))
+    Ok(Guard::new(Held::new(lease.handle, lease.record), ()))
 }
 
 pub(crate) async fn release(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<ReleaseOutcome, Error> {

@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use crate::client::guard::Guard;
+use crate::client::kind::Kind;
 use crate::client::lease::Lease;
 use crate::client::run_error::RunError;
 use crate::telemetry;
@@ -28,8 +29,9 @@ pub(crate) enum End<T> {
     Canceled(Loss),
 }
 
-pub(crate) async fn run<F, W>(guard: Guard, work: F) -> Result<W::Output, RunError<W::Output>>
+pub(crate) async fn run<K, F, W>(guard: Guard<K>, work: F) -> Result<W::Output, RunError<W::Output>>
 where
+    K: Kind,
     F: FnOnce(Lease) -> W,
     W: Future,
 {
@@ -39,7 +41,7 @@ where
 }
 
 /// Returns the result of work that has ended, and releases the lock.
-pub(crate) async fn ended<T>(guard: Guard, lease: &Lease, end: End<T>) -> Result<T, RunError<T>> {
+pub(crate) async fn ended<K: Kind, T>(guard: Guard<K>, lease: &Lease, end: End<T>) -> Result<T, RunError<T>> {
     match end {
         End::Finished(output) => released(guard, lease, output).await,
         End::FinishedWithoutLock(output, loss) => Err(finished_without_lock(lease, loss, output)),
@@ -73,7 +75,7 @@ pub(crate) fn finished<T>(lease: &Lease, output: T) -> End<T> {
 /// Releases the lock after work that finished in time.
 ///
 /// The release may find that the keys are already gone.
-async fn released<T>(guard: Guard, lease: &Lease, output: T) -> Result<T, RunError<T>> {
+async fn released<K: Kind, T>(guard: Guard<K>, lease: &Lease, output: T) -> Result<T, RunError<T>> {
     match guard.release().await {
         Ok(ReleaseOutcome::AlreadyLost) => {
             let loss = Loss::Revoked { holder: None };
@@ -93,7 +95,6 @@ fn finished_without_lock<T>(lease: &Lease, loss: Loss, output: T) -> RunError<T>
 }
 
 /// Creates the error that `check` returns for a lost lock.
-#[cfg(feature = "blocking")]
 pub(crate) fn lost(lease: &Lease, loss: Loss) -> Error {
     error(lease, loss, "stop the work")
 }

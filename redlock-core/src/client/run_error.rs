@@ -31,7 +31,7 @@ use crate::types::lease_state::Loss;
 ///     std::thread::sleep(Duration::from_millis(1200));
 ///     "charged"
 /// };
-/// let error = redlock.run("invoice:42", Duration::from_secs(1), work).await.unwrap_err();
+/// let error = redlock.lock("invoice:42", Duration::from_secs(1)).run(work).await.unwrap_err();
 /// assert_eq!(Some(&Loss::Expired), error.loss());
 /// assert_eq!(Some("charged"), error.into_output());
 /// # Ok(()) }
@@ -88,7 +88,7 @@ impl<T> RunError<T> {
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// let ttl = Duration::ZERO; // an invalid setting
-    /// let result = redlock.run("orders:42", ttl, async |_lease| "charged").await;
+    /// let result = redlock.lock("orders:42", ttl).run(async |_lease| "charged").await;
     /// assert!(!result.unwrap_err().is_retryable());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
@@ -110,7 +110,7 @@ impl<T> RunError<T> {
     ///     // Meanwhile, an operator deletes the key.
     ///     node.remove("orders:42");
     /// };
-    /// let error = redlock.run("orders:42", ttl, work).await.unwrap_err();
+    /// let error = redlock.lock("orders:42", ttl).run(work).await.unwrap_err();
     /// assert!(matches!(error.loss(), Some(Loss::Revoked { .. })));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
@@ -155,7 +155,7 @@ impl<T> RunError<T> {
     /// #     "charged"
     /// # };
     /// // `charge` returns "charged". The lock is lost meanwhile.
-    /// let error = redlock.run("orders:42", ttl, charge).await.unwrap_err();
+    /// let error = redlock.lock("orders:42", ttl).run(charge).await.unwrap_err();
     /// match error.output() {
     ///     Some(output) => println!("{output}, but perhaps twice: {error}"),
     ///     None => println!("not completed: {error}"),
@@ -183,7 +183,7 @@ impl<T> RunError<T> {
     /// #     "charged"
     /// # };
     /// // `charge` returns "charged". The lock is lost meanwhile.
-    /// let result = redlock.run("orders:42", ttl, charge).await;
+    /// let result = redlock.lock("orders:42", ttl).run(charge).await;
     /// // The output shows what an operator has to check.
     /// let output = result.map_err(|error| error.into_output());
     /// assert_eq!(Err(Some("charged")), output);

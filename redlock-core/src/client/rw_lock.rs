@@ -6,18 +6,17 @@
 //! Nodes deny new readers while a writer has locked the *gate*. It is only about precedence: exclusion does not depend
 //! on it.
 
-mod read;
-pub(crate) mod write;
+pub(super) mod write;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::read::{ReadGuard, ReadRequest};
 use crate::client::handle::Handle;
-use crate::client::request::{LockRequest, TryLockRequest};
+use crate::client::kind::{Read, Write};
+use crate::client::request::LockRequest;
 use crate::types::error::Error;
-use crate::types::resource::{IntoResource, Resource, Resources};
+use crate::types::resource::{IntoResource, Resource};
 
 /// A lock that many readers or one writer hold, on any machines.
 ///
@@ -97,7 +96,7 @@ impl RwLock {
 
     /// Locks the resource for reading, together with other readers.
     ///
-    /// Returns a [`ReadRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is
+    /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is
     /// the same as for [`lock`](crate::Redlock::lock).
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
@@ -111,12 +110,13 @@ impl RwLock {
     /// let catalog = redlock.rw_lock("catalog")?;
     /// let reader = catalog.read(ttl).await?;
     /// assert!(catalog.read(ttl).try_now().await?.is_some(), "readers share it");
-    /// assert!(catalog.try_write(ttl).await?.is_none());
+    /// assert!(catalog.write(ttl).try_now().await?.is_none());
     /// reader.release().await?;
     /// # Ok(()) }
     /// ```
-    pub fn read(&self, ttl: Duration) -> ReadRequest {
-        ReadRequest::new(self.request(ttl).shared(self.gate.clone()))
+    pub fn read(&self, ttl: Duration) -> LockRequest<Read> {
+        let kind = Read { name: self.name.clone(), gate: self.gate.clone() };
+        LockRequest::new(Arc::clone(&self.handle), Ok(kind), ttl)
     }
 
     /// Locks the resource for writing, alone.
@@ -134,44 +134,13 @@ impl RwLock {
     /// # let ttl = Duration::from_secs(10);
     /// let catalog = redlock.rw_lock("catalog")?;
     /// let writer = catalog.write(ttl).fenced().await?;
-    /// println!("write with token {:?}", writer.fencing_token());
+    /// println!("write with token {:?}", writer.token());
     /// assert!(catalog.read(ttl).try_now().await?.is_none());
     /// # Ok(()) }
     /// ```
-    pub fn write(&self, ttl: Duration) -> LockRequest {
-        self.request(ttl).before_readers(self.gate.clone())
-    }
-
-    /// Locks the resource for writing, without a wait for another holder.
-    ///
-    /// Same as [`try_lock`](crate::Redlock::try_lock): it repeats its attempt only while the votes are
-    /// [split](TryLockRequest). It does not keep readers out.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let catalog = redlock.rw_lock("catalog")?;
-    /// let reader = catalog.read(ttl).await?;
-    /// assert!(catalog.try_write(ttl).await?.is_none(), "a reader holds the lock");
-    ///
-    /// reader.release().await?;
-    /// assert!(catalog.try_write(ttl).await?.is_some());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
-    /// ```
-    pub fn try_write(&self, ttl: Duration) -> TryLockRequest {
-        TryLockRequest::new(Arc::clone(&self.handle), self.resources(), ttl)
-    }
-
-    fn request(&self, ttl: Duration) -> LockRequest {
-        LockRequest::new(Arc::clone(&self.handle), self.resources(), ttl)
-    }
-
-    fn resources(&self) -> Result<Resources, Error> {
-        Resources::new([self.name.clone()])
+    pub fn write(&self, ttl: Duration) -> LockRequest<Write> {
+        let kind = Write { name: self.name.clone(), gate: self.gate.clone() };
+        LockRequest::new(Arc::clone(&self.handle), Ok(kind), ttl)
     }
 }
 

@@ -3,19 +3,18 @@
 //! A slot is a lock with a published name, so each slot has all guarantees of a lock, and any Redlock client can take
 //! part. A counter over a quorum cannot do this: see the chapter *Patterns*. [`search`] finds a free slot.
 
-mod guard;
-mod request;
-mod search;
+pub(super) mod search;
+mod token;
 
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::guard::{SlotGuard, SlotLease, SlotToken};
-pub use self::request::SlotRequest;
+pub use self::token::SlotToken;
 use crate::client::handle::Handle;
 use crate::client::inspect::{self, Inspection};
+use crate::client::kind::Slot;
 use crate::client::request::LockRequest;
 use crate::sync::{Mutex, locked};
 use crate::types::error::Error;
@@ -105,7 +104,7 @@ impl Slots {
 
     /// Acquires any free slot.
     ///
-    /// Returns a [`SlotRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is
+    /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is
     /// the same as for [`lock`](crate::Redlock::lock).
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
@@ -125,9 +124,8 @@ impl Slots {
     /// assert!(slots.acquire(ttl).try_now().await?.is_some());
     /// # Ok(()) }
     /// ```
-    pub fn acquire(&self, ttl: Duration) -> SlotRequest {
-        let locks = Resources::new(self.locks.iter().cloned());
-        SlotRequest::new(self.clone(), LockRequest::new(Arc::clone(&self.handle), locks, ttl))
+    pub fn acquire(&self, ttl: Duration) -> LockRequest<Slot> {
+        LockRequest::new(Arc::clone(&self.handle), Ok(Slot(self.clone())), ttl)
     }
 
     /// Returns the holder of each slot, in the order of the indices.

@@ -38,8 +38,10 @@ use crate::types::token::{Fingerprint, Token};
 /// }
 /// # Ok(()) }
 /// ```
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,

@@ -59,7 +59,7 @@ impl Token {
     /// // In a test, another program holds the lock.
     /// let token = Token::from_bytes("another");
     /// node.set_holder("orders:42", token, Ttl::MAX);
-    /// assert!(redlock.try_lock("orders:42", ttl).await?.is_none());
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_none());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Self {

@@ -46,7 +46,7 @@ pub(crate) async fn process(urls: &str, file: &str) {
         }
     };
     tokio::select! {
-        result = redlock.lead("measured", TTL).run(work) => result.unwrap(),
+        result = redlock.lock("measured", TTL).lead().run(work) => result.unwrap(),
         () = record => {}
     }
 }

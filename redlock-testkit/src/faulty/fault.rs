@@ -51,7 +51,7 @@ impl Fault {
     /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// nodes.iter().for_each(|node| node.inject(Fault::deny()));
-    /// let guard = block_on(redlock.try_lock("orders:42", ttl))?;
+    /// let guard = block_on(redlock.lock("orders:42", ttl).try_now())?;
     /// assert!(guard.is_none(), "as if another client held the lock");
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -89,7 +89,7 @@ impl Fault {
     /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// nodes[1..].iter().for_each(|node| node.inject(Fault::unavailable()));
-    /// let error = block_on(redlock.try_lock("orders:42", ttl)).unwrap_err();
+    /// let error = block_on(redlock.lock("orders:42", ttl).try_now()).unwrap_err();
     /// assert_eq!(ErrorKind::NoQuorum, error.kind());
     /// assert!(error.to_string().contains("connection refused"));
     /// # Ok::<(), redlock_core::Error>(())
@@ -110,7 +110,7 @@ impl Fault {
     /// # let ttl = Duration::from_secs(10);
     /// let denied = NodeError::rejected("NOPERM no permissions to run 'evalsha'");
     /// node.inject(Fault::fail(denied));
-    /// let error = block_on(redlock.try_lock("orders:42", ttl)).unwrap_err();
+    /// let error = block_on(redlock.lock("orders:42", ttl).try_now()).unwrap_err();
     /// assert!(error.to_string().contains("NOPERM"));
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -252,7 +252,7 @@ impl Fault {
     /// # let ttl = Duration::from_secs(10);
     /// # simulation.block_on(&service.clone(), async move {
     /// nodes[1..].iter().for_each(|node| node.inject(Fault::lose_reply().once()));
-    /// let result = redlock.try_lock("orders:42", ttl).await;
+    /// let result = redlock.lock("orders:42", ttl).try_now().await;
     /// assert!(result.is_err(), "one reply of three");
     /// redlock.close().await;
     /// assert!(nodes.iter().all(|node| node.inner().is_empty()), "cleaned up");
@@ -359,8 +359,8 @@ impl Fault {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// node.inject(Fault::deny().once());
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
-    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_some());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn once(self) -> Self {

@@ -42,7 +42,7 @@ pub(super) async fn main(redlock: &Redlock, how: &str, lock: &[&str]) -> Outcome
 }
 
 async fn run(redlock: &Redlock, resource: &str, ttl: Duration) {
-    match redlock.run(resource, ttl, async |lease| work(&lease, ttl / 2).await).await {
+    match redlock.lock(resource, ttl).run(async |lease| work(&lease, ttl / 2).await).await {
         Ok(()) => println!("done"),
         Err(error) => println!("lost: {error}"),
     }

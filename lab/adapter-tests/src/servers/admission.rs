@@ -46,7 +46,7 @@ pub(super) fn reasons(health: &Health) -> Vec<Option<QuarantineReason>> {
 
 /// Asserts that a quorum of the servers is in quarantine, so that there is no second holder.
 pub(super) async fn no_second_holder(other: &Redlock, lost: &str) {
-    match other.try_lock("a", LONGEST).await {
+    match other.lock("a", LONGEST).try_now().await {
         Err(error) if error.kind() == ErrorKind::NoQuorum => {}
         other => panic!("after {lost}: {other:?}"),
     }
@@ -108,12 +108,12 @@ pub(super) async fn a_majority_loses_between<A: Adapter>(
     no_second_holder(&other, "the loss").await;
     eventually("all are connected", QUARANTINE_LIMIT, connected).await;
     no_second_holder(&other, "the loss").await;
-    let error = other.try_lock("a", LONGEST).await.unwrap_err();
+    let error = other.lock("a", LONGEST).try_now().await.unwrap_err();
     assert!(error.quarantine().is_some_and(|time| time <= Duration::from_secs(6)), "{error}");
     assert_eq!([Some(reason), Some(reason), None], reasons(&other.health().await)[..]);
     let unguarded = redlock::<A>(servers);
     // The attempts of the other client may not be cleaned up yet.
-    let second = async || unguarded.try_lock("a", LONGEST).await.unwrap().is_some();
+    let second = async || unguarded.lock("a", LONGEST).try_now().await.unwrap().is_some();
     eventually("without restart admission, there is a second holder", LONGEST, second).await;
     unguarded.close().await;
 
@@ -329,7 +329,7 @@ pub(crate) async fn ttls_above_longest_ttl_send_nothing<A: Adapter>() {
     let error = redlock.lock("b", long).await.unwrap_err();
     assert_eq!("the TTL of 10s is longer than longest_ttl, 5s", error.to_string());
     assert_eq!(ErrorKind::InvalidInput, error.kind());
-    assert_eq!(ErrorKind::InvalidInput, redlock.try_lock("b", long).await.unwrap_err().kind());
+    assert_eq!(ErrorKind::InvalidInput, redlock.lock("b", long).try_now().await.unwrap_err().kind());
     assert_eq!(ErrorKind::InvalidInput, guard.extend(long).await.unwrap_err().kind());
     let foreign = redlock_core::DetachedLease::new("b", "token", long).unwrap();
     assert_eq!(ErrorKind::InvalidInput, redlock.resume(&foreign).await.unwrap_err().kind());

@@ -27,7 +27,7 @@ pub(crate) async fn bad_input_names_the_value_and_the_limit_and_sends_nothing<A:
     assert!(ttl(Duration::from_millis(9)).await.contains("9ms is too short"));
     assert!(ttl(Duration::from_secs(30 * 86_400)).await.contains("the maximum is 24 days"));
     assert!(rejected(redlock.lock("", TTL).await).contains("1 to 1024 bytes"));
-    assert!(rejected(redlock.try_lock(vec![b'x'; 1025], TTL).await).contains("1025 bytes"));
+    assert!(rejected(redlock.lock(vec![b'x'; 1025], TTL).try_now().await).contains("1025 bytes"));
     assert!(rejected(redlock.lock(["a", "b", "a"], TTL).await).contains("\"a\" is named twice"));
     let nothing: [&str; 0] = [];
     assert!(rejected(redlock.lock(nothing, TTL).await).contains("no resource"));
@@ -83,7 +83,7 @@ pub(crate) async fn two_addresses_of_one_server_are_one_node<A: Adapter>() {
 
     // Without the other server, two addresses grant, but they count as one node.
     servers[1].kill();
-    let error = redlock.try_lock("b", TTL).await.unwrap_err();
+    let error = redlock.lock("b", TTL).try_now().await.unwrap_err();
     assert_eq!(ErrorKind::NoQuorum, error.kind());
     let (port, report) = (servers[0].port(), error.node_reports()[1].to_string());
     assert!(report.contains(&format!("node 1 (localhost:{port}): granted")), "{report}");
@@ -114,7 +114,7 @@ pub(crate) async fn a_key_of_another_type_is_an_error_that_names_the_key<A: Adap
         assert_eq!(NodeErrorKind::WrongType, error.kind());
         assert!(error.to_string().contains("\"jobs\""), "{error}");
     }
-    assert!(redlock.try_lock(["free", "jobs"], TTL).await.is_err());
+    assert!(redlock.lock(["free", "jobs"], TTL).try_now().await.is_err());
     redlock.close().await;
     for server in &servers[..3] {
         assert_eq!(vec!["jobs"], server.keys());

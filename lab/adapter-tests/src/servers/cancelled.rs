@@ -9,7 +9,7 @@ async fn dropped_after<A: Adapter>(replies: usize) {
     all_up(&redlock).await;
     // All nodes carry out the request, but only the first `replies` nodes reply.
     nodes[replies..].iter().for_each(|node| node.inject(Fault::lose_reply()));
-    let mut acquire = Box::pin(redlock.try_lock("a", TTL).into_future());
+    let mut acquire = Box::pin(redlock.lock("a", TTL).try_now());
     let all_set = async || keys(&servers).len() == 5;
     tokio::select! {
         guard = &mut acquire => {

@@ -66,7 +66,7 @@ async fn dropped_early<A: Adapter>(tasks: usize, at_once: usize, pause: Duration
     }
     assert_eq!(before, connections(), "{tasks} tasks, {at_once} at once, {pause:?}");
     // fred cancels nothing, and a slow machine takes a while to carry out all requests.
-    let works = async || redlock.try_lock("a", TTL).await.is_ok_and(|guard| guard.is_some());
+    let works = async || redlock.lock("a", TTL).try_now().await.is_ok_and(|guard| guard.is_some());
     eventually("a lock is acquired", Duration::from_secs(60), works).await;
     assert_eq!((before, clients_before), (connections(), clients(&servers)));
     nothing_left(&redlock, &servers).await;
@@ -119,7 +119,7 @@ pub(crate) async fn a_hot_loop_of_attempts_does_not_prevent_connecting<A: Adapte
     let timer = tokio::spawn(async { tokio::time::sleep(Duration::from_millis(1)).await });
     let mut tries = 0;
     while Instant::now() < deadline && !timer.is_finished() {
-        assert!(redlock.try_lock("a", TTL).await.is_err());
+        assert!(redlock.lock("a", TTL).try_now().await.is_err());
         tries += 1;
     }
     assert!(timer.is_finished(), "{tries} attempts while no other task ran");
@@ -213,7 +213,7 @@ async fn many_tasks_over_failing_servers<A: Adapter>() {
             while !fault_loop.is_finished() {
                 cycle += 1;
                 let lock = async {
-                    match redlock.try_lock(format!("{number}/{cycle}"), TTL).await {
+                    match redlock.lock(format!("{number}/{cycle}"), TTL).try_now().await {
                         // At most one server has a fault, but on two cores, a majority of the others may be late too.
                         Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}"),
                         Ok(guard) => drop(guard.expect("no other client holds the lock").release().await),

@@ -138,7 +138,7 @@ pub(crate) async fn several_resources_have_one_token<A: Adapter>() {
     set_counters(&servers, [start; 5]);
     let both = redlock.lock(["b", "a"], TTL).fenced().await.unwrap();
     assert_eq!(start + 1, fence(&both), "greater than the counter of either resource");
-    assert!(redlock.try_lock("b", TTL).fenced().await.unwrap().is_none());
+    assert!(redlock.lock("b", TTL).fenced().try_now().await.unwrap().is_none());
     both.release().await.unwrap();
     for (resource, token) in [("b", start + 2), ("a", start + 2)] {
         let guard = redlock.lock(resource, TTL).fenced().await.unwrap();
@@ -153,10 +153,10 @@ pub(crate) async fn fenced_and_plain_locks_exclude_each_other<A: Adapter>() {
     let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
     let plain = redlock.lock("a", TTL).await.unwrap();
     assert_eq!(None, plain.fencing_token());
-    assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
+    assert!(other.lock("a", TTL).fenced().try_now().await.unwrap().is_none());
     plain.release().await.unwrap();
     let fenced = other.lock("a", TTL).fenced().await.unwrap();
-    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    assert!(redlock.lock("a", TTL).try_now().await.unwrap().is_none());
     fenced.release().await.unwrap();
     redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
 }
@@ -244,7 +244,7 @@ pub(crate) async fn a_minority_that_lost_its_data_grants_again_unless_a_newer_cl
 
     to_all(&servers[..2], &["FLUSHALL"]);
     set_counters(&servers[..2], [token; 2]);
-    assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none(), "a majority is held");
+    assert!(other.lock("a", TTL).fenced().try_now().await.unwrap().is_none(), "a majority is held");
     other.close().await;
     guard.extend(TTL).await.unwrap();
     eventually("two are superseded", Duration::from_secs(30), async || guard.extendable_nodes() == 3).await;
@@ -318,7 +318,7 @@ pub(crate) async fn a_counter_can_be_neither_locked_nor_deleted<A: Adapter>() {
         redlock.resume(&forged).await.map(drop),
         redlock.lock(COUNTER, TTL).await.map(drop),
         redlock.lock("redlock:fence:{b}", TTL).await.map(drop),
-        redlock.try_lock(["both", "redlock:fence:{both}"], TTL).fenced().await.map(drop),
+        redlock.lock(["both", "redlock:fence:{both}"], TTL).fenced().try_now().await.map(drop),
         redlock.inspect(COUNTER).await.map(drop),
     ] {
         let error = outcome.unwrap_err();

@@ -85,9 +85,9 @@ pub(crate) async fn attempts_lost_between_the_two_calls_are_cleaned_up<A: Adapte
             // Each task acquires one of two overlapping pairs.
             let names = if (number + cycle) % 2 == 1 { ["a", "b"] } else { ["b", "c"] };
             let guard = if number < 2 {
-                redlock.try_lock(names, TTL).await.unwrap()
+                redlock.lock(names, TTL).try_now().await.unwrap()
             } else {
-                redlock.try_lock(names, TTL).fenced().await.unwrap()
+                redlock.lock(names, TTL).fenced().try_now().await.unwrap()
             };
             drop(guard);
         }

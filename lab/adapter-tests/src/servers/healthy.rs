@@ -21,13 +21,13 @@ pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>()
     let error = denied.unwrap_err();
     assert_eq!(ErrorKind::Contended, error.kind(), "{error}");
     assert_eq!(Some(guard.fingerprint()), error.holder());
-    assert!(other.try_lock("invoice:42", TTL).await.unwrap().is_none());
+    assert!(other.lock("invoice:42", TTL).try_now().await.unwrap().is_none());
 
     guard.extend(2 * TTL).await.unwrap();
     assert!(guard.remaining() > TTL);
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
-    assert!(other.try_lock("invoice:42", TTL).await.unwrap().is_some());
+    assert!(other.lock("invoice:42", TTL).try_now().await.unwrap().is_some());
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -38,9 +38,9 @@ pub(crate) async fn several_resources_are_locked_all_or_none_on_five_servers<A: 
     granted_by_all(&both).await;
     assert_eq!(10, keys(&servers).len());
 
-    assert!(redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
+    assert!(redlock.lock(["b", "c"], TTL).try_now().await.unwrap().is_none());
     assert!(
-        redlock.try_lock("c", TTL).await.unwrap().is_some(),
+        redlock.lock("c", TTL).try_now().await.unwrap().is_some(),
         "a denied attempt on b and c does not lock c"
     );
     assert_eq!(ReleaseOutcome::Released, both.release().await.unwrap());

@@ -16,11 +16,11 @@ pub(crate) async fn a_key_set_by_hand_excludes_this_client<A: Adapter>() {
     for server in &servers[1..4] {
         assert_eq!("OK", server.command(&["SET", "a", "foreign-token", "NX", "PX", "60000"]));
     }
-    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    assert!(redlock.lock("a", TTL).try_now().await.unwrap().is_none());
     for server in &servers[1..4] {
         assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", "foreign-token"]));
     }
-    assert!(redlock.try_lock("a", TTL).await.unwrap().is_some());
+    assert!(redlock.lock("a", TTL).try_now().await.unwrap().is_some());
     nothing_left(&redlock, &servers).await;
 }
 
@@ -78,12 +78,12 @@ pub(crate) async fn names_are_bytes<A: Adapter>() {
     for name in names {
         let guard = redlock.lock(name, TTL).await.unwrap();
         granted_by_all(&guard).await;
-        assert!(redlock.try_lock(name, TTL).await.unwrap().is_none());
+        assert!(redlock.lock(name, TTL).try_now().await.unwrap().is_none());
         guard.extend(TTL).await.unwrap();
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     }
     let guard = redlock.lock(["ab", "c"], TTL).await.unwrap();
-    let other = redlock.try_lock(["a", "bc"], TTL).await.unwrap();
+    let other = redlock.lock(["a", "bc"], TTL).try_now().await.unwrap();
     assert!(other.is_some(), "the same bytes, split differently, are different resources");
     drop((guard, other));
     nothing_left(&redlock, &servers).await;

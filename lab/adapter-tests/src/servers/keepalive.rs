@@ -48,12 +48,12 @@ pub(crate) async fn work_several_times_as_long_as_the_ttl_keeps_the_lock<A: Adap
         let start = Instant::now();
         while start.elapsed() < 4 * ttl {
             assert_eq!(LeaseState::Held, lease.state());
-            assert!(stranger.try_lock("a", ttl).await.unwrap().is_none());
+            assert!(stranger.lock("a", ttl).try_now().await.unwrap().is_none());
             tokio::time::sleep(ttl / 50).await;
         }
         extensions(&servers)
     };
-    let extended = redlock.run("a", ttl, work).await.unwrap();
+    let extended = redlock.lock("a", ttl).run(work).await.unwrap();
     let counts = sorted(extended.clone());
     // Three renewals per TTL are intended. A busy machine makes fewer, but four TTLs on a majority need at least three.
     assert!(counts[4] <= 16, "{counts:?}, three a TTL");

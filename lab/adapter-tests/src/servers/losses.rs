@@ -49,7 +49,7 @@ impl Witness {
 /// Acquires the lock repeatedly and holds it for a long time. Some locks are not released and expire.
 async fn contend(redlock: Redlock, witness: Arc<Witness>) {
     while !witness.is_over() {
-        let Ok(Some(guard)) = redlock.try_lock("a", HELD).await else {
+        let Ok(Some(guard)) = redlock.lock("a", HELD).try_now().await else {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
             continue;
         };

@@ -11,7 +11,7 @@ pub(crate) async fn three_hung_are_no_quorum<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     servers[..3].iter().for_each(RedisServer::pause);
     let start = Instant::now();
-    let error = kind_and_outcomes(redlock.try_lock("a", TTL).await);
+    let error = kind_and_outcomes(redlock.lock("a", TTL).try_now().await);
     assert!(start.elapsed() < ONE_TIMEOUT, "{:?}", start.elapsed());
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
@@ -26,7 +26,7 @@ pub(crate) async fn three_killed_are_no_quorum<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     servers[2..].iter().for_each(RedisServer::kill);
-    let result = within_node_timeout("no quorum", redlock.try_lock("a", TTL)).await;
+    let result = within_node_timeout("no quorum", redlock.lock("a", TTL).try_now()).await;
     let (kind, outcomes) = kind_and_outcomes(result);
     assert_eq!((ErrorKind::NoQuorum, ["failed"; 3].as_slice()), (kind, &outcomes[2..]));
     // The outcome was certain before these servers replied.
@@ -42,7 +42,7 @@ pub(crate) async fn rounds_that_fail_at_once_leave_no_key<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     servers[..3].iter().for_each(RedisServer::kill);
     for number in 0..500 {
-        let error = redlock.try_lock(format!("a{number}"), Duration::from_secs(1_000)).await;
+        let error = redlock.lock(format!("a{number}"), Duration::from_secs(1_000)).try_now().await;
         assert_eq!(ErrorKind::NoQuorum, error.unwrap_err().kind());
     }
     servers[..3].iter().for_each(RedisServer::restart);
@@ -55,7 +55,7 @@ pub(crate) async fn one_denial_and_three_hung_are_no_quorum<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     servers[0].command(&["SET", "a", "someone else"]);
     servers[1..4].iter().for_each(RedisServer::pause);
-    let error = redlock.try_lock("a", TTL).await.map(|guard| guard.map(drop));
+    let error = redlock.lock("a", TTL).try_now().await.map(|guard| guard.map(drop));
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["denied", "timed out", "timed out", "timed out", "granted"]),
         kind_and_outcomes(error)
@@ -83,7 +83,7 @@ pub(crate) async fn writes_carried_out_after_the_ttl_are_cleaned_up<A: Adapter>(
     let ttl = Duration::from_millis(500);
     for round in 0..3 {
         servers[..3].iter().for_each(RedisServer::pause);
-        let error = redlock.try_lock(format!("a{round}"), ttl).await.unwrap_err();
+        let error = redlock.lock(format!("a{round}"), ttl).try_now().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         // Longer than the TTL. The servers now carry out the received requests, with their full TTL.
         tokio::time::sleep(2 * ttl).await;
@@ -92,7 +92,7 @@ pub(crate) async fn writes_carried_out_after_the_ttl_are_cleaned_up<A: Adapter>(
     // A key with this TTL would outlast the test.
     let long = Duration::from_secs(3600);
     servers[..3].iter().for_each(RedisServer::pause);
-    assert!(redlock.try_lock("long", long).await.is_err());
+    assert!(redlock.lock("long", long).try_now().await.is_err());
     servers[..3].iter().for_each(RedisServer::resume);
     nothing_left(&redlock, &servers).await;
 }

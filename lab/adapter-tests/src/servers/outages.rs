@@ -134,7 +134,7 @@ pub(crate) async fn after_a_power_cut_locks_are_granted_when_the_quarantine_is_o
     let after = program::<A>(&servers);
     for redlock in [&before, &after] {
         let mut out = BTreeSet::new();
-        let granted = async || match redlock.try_lock("a", LONGEST).await {
+        let granted = async || match redlock.lock("a", LONGEST).try_now().await {
             Ok(guard) => {
                 guard.expect("no other client locks").release().await.unwrap();
                 true

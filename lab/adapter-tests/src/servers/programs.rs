@@ -68,7 +68,7 @@ pub(crate) async fn a_waiter_acquires_the_slot_that_a_program_in_another_languag
 
 /// Starts a candidate whose work never ends.
 fn candidate(redlock: &Redlock, ttl: Duration) -> (Leadership, tokio::task::JoinHandle<ErrorKind>) {
-    let candidate: Candidate = redlock.lead("leader", ttl);
+    let candidate: Candidate = redlock.lock("leader", ttl).lead();
     let leadership = candidate.leadership();
     let run = async { candidate.run(|_| pending::<ControlFlow<()>>()).await.unwrap_err().kind() };
     (leadership, tokio::spawn(run))
@@ -142,13 +142,13 @@ pub(crate) fn a_synchronous_program_keeps_its_lock_while_it_computes<A: Adapter>
     let guard = request.max_wait(TTL).acquire().unwrap();
     thread::sleep(3 * ttl);
     guard.check().unwrap();
-    assert!(other.try_lock("a", TTL).acquire().unwrap().is_none());
+    assert!(other.lock("a", TTL).try_now().acquire().unwrap().is_none());
     // The drop waits for the release.
     drop(guard);
-    let guard = other.try_lock("a", ttl).acquire().unwrap().expect("the lock is released");
+    let guard = other.lock("a", ttl).try_now().acquire().unwrap().expect("the lock is released");
     assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
 
-    let lost = redlock.run("a", ttl, |lease| {
+    let lost = redlock.lock("a", ttl).run(|lease| {
         lease.check()?;
         delete(&servers[..3], "a");
         assert!(matches!(lease.lost(), Loss::Revoked { .. }));

@@ -63,7 +63,7 @@ pub(crate) async fn a_reader_is_kept_alive_extended_and_lost<A: Adapter>() {
     short.extend(TTL).await.unwrap();
     tokio::time::sleep(2 * ttl).await;
     assert!(kept.is_held() && short.is_held());
-    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    assert!(redlock.lock("a", TTL).try_now().await.unwrap().is_none());
     for server in &servers[..3] {
         server.command(&["DEL", "a"]);
     }
@@ -95,7 +95,7 @@ pub(crate) async fn scripts_of_other_clients_neither_lock_nor_delete_a_key_of_re
         assert_eq!("OK", server.command(&["SET", "a", "foreign-token", "NX", "PX", "60000"]));
     }
     assert!(lock.read(TTL).try_now().await.unwrap().is_none());
-    assert!(lock.try_write(TTL).await.unwrap().is_none());
+    assert!(lock.write(TTL).try_now().await.unwrap().is_none());
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -17,12 +17,12 @@ pub(crate) async fn a_program_that_starts_while_a_minority_is_down_works<A: Adap
     servers[..2].iter().for_each(RedisServer::kill);
     let redlock = redlock::<A>(&servers);
     // The first call after `build`.
-    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
+    let guard = redlock.lock("a", TTL).try_now().await.unwrap().expect("no other client holds the lock");
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
 
     servers[..2].iter().for_each(RedisServer::restart);
     all_up(&redlock).await;
-    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
+    let guard = redlock.lock("a", TTL).try_now().await.unwrap().expect("no other client holds the lock");
     granted_by_all(&guard).await;
     drop(guard);
     nothing_left(&redlock, &servers).await;
@@ -65,7 +65,7 @@ pub(crate) async fn nodes_recover_when_a_wrong_password_is_corrected<A: Adapter>
         server.command(&["CONFIG", "SET", "requirepass", "something-else"]);
     }
     let redlock = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
-    let error = redlock.try_lock("a", TTL).await.unwrap_err();
+    let error = redlock.lock("a", TTL).try_now().await.unwrap_err();
     assert_eq!(ErrorKind::NoQuorum, error.kind());
     for shown in [format!("{error:?}"), error.to_string(), format!("{redlock:?}")] {
         assert!(!shown.contains("swordfish"), "{shown}");
@@ -77,6 +77,6 @@ pub(crate) async fn nodes_recover_when_a_wrong_password_is_corrected<A: Adapter>
     }
     // After a rejected login the reconnect delay is longer than after other failures.
     all_up(&redlock).await;
-    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
+    let guard = redlock.lock("a", TTL).try_now().await.unwrap().expect("no other client holds the lock");
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
 }

@@ -13,7 +13,8 @@ pub(crate) fn build_needs_no_runtime_and_one_redlock_works_across_two<A: Adapter
     let redlock = REDLOCK.get_or_init(|| redlock::<A>(&servers));
     for round in 0..3 {
         one_thread().block_on(async {
-            let guard = redlock.try_lock("a", TTL).await.unwrap().expect("no other client holds the lock");
+            let guard =
+                redlock.lock("a", TTL).try_now().await.unwrap().expect("no other client holds the lock");
             guard.extend(TTL).await.unwrap();
             assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap(), "round {round}");
             all_up(redlock).await;
@@ -120,7 +121,7 @@ pub(crate) fn a_redlock_leaves_a_runtime_that_is_no_longer_driven<A: Adapter>() 
     drop(idle.block_on(async { redlock.lock("a", TTL).await }).unwrap());
     // The connections belong to a runtime that exists but is not driven.
     one_thread().block_on(async {
-        let back = async || redlock.try_lock("b", TTL).await.is_ok();
+        let back = async || redlock.lock("b", TTL).try_now().await.is_ok();
         eventually("another runtime takes over", Duration::from_secs(60), back).await;
     });
     drop(idle);

@@ -23,7 +23,7 @@ pub(crate) fn work_that_blocks_a_worker_for_several_ttls_keeps_the_lock<A: Adapt
                 }
                 "charged"
             };
-            let charged = tokio::spawn(redlock.run("a", ttl, work)).await.unwrap();
+            let charged = tokio::spawn(redlock.lock("a", ttl).run(work)).await.unwrap();
             assert_eq!("charged", charged.unwrap(), "with {workers} workers");
             nothing_left(&redlock, &servers).await;
         });
@@ -55,7 +55,7 @@ pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_ends_with_
     };
     let error = {
         let _subscribed = warnings.subscribe();
-        client.run("a", ttl, work).await.unwrap_err()
+        client.lock("a", ttl).run(work).await.unwrap_err()
     };
     assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
     assert_eq!(Some("charged"), error.into_output());
@@ -72,7 +72,7 @@ pub(crate) async fn work_on_a_blocking_thread_keeps_the_lock<A: Adapter>() {
         tokio::task::spawn_blocking(move || std::thread::sleep(3 * ttl)).await.unwrap();
         lease.is_held()
     };
-    assert!(redlock.run("a", ttl, work).await.unwrap());
+    assert!(redlock.lock("a", ttl).run(work).await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 
@@ -81,14 +81,14 @@ pub(crate) async fn an_error_of_the_work_is_returned_even_if_the_release_fails<A
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let work = async |_| Err::<(), _>("disk full");
-    assert_eq!(Err("disk full"), redlock.run("a", TTL, work).await.unwrap());
+    assert_eq!(Err("disk full"), redlock.lock("a", TTL).run(work).await.unwrap());
     assert_eq!(Vec::<String>::new(), keys(&servers));
 
     let work = async |_| {
         servers[..3].iter().for_each(RedisServer::pause);
         Err::<(), _>("disk still full")
     };
-    assert_eq!(Err("disk still full"), redlock.run("a", TTL, work).await.unwrap());
+    assert_eq!(Err("disk still full"), redlock.lock("a", TTL).run(work).await.unwrap());
     servers[..3].iter().for_each(RedisServer::resume);
     nothing_left(&redlock, &servers).await;
 }
@@ -103,7 +103,7 @@ pub(crate) async fn a_panic_of_the_work_propagates_and_the_lock_is_released<A: A
             tokio::task::yield_now().await;
             panic!("the original panic");
         };
-        handle.run("a", TTL, work).await
+        handle.lock("a", TTL).run(work).await
     });
     let panic = task.await.unwrap_err().into_panic();
     assert_eq!(Some(&"the original panic"), panic.downcast_ref::<&str>());
@@ -114,7 +114,7 @@ pub(crate) async fn a_panic_of_the_work_propagates_and_the_lock_is_released<A: A
 pub(crate) async fn dropped_work_leaves_no_key<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    let running = redlock.run("a", TTL, async |_| pending::<()>().await);
+    let running = redlock.lock("a", TTL).run(async |_| pending::<()>().await);
     let locked =
         eventually("the resource is locked", Duration::from_secs(30), async || keys(&servers).len() == 5);
     tokio::select! {
@@ -122,7 +122,7 @@ pub(crate) async fn dropped_work_leaves_no_key<A: Adapter>() {
         _ = locked => {}
     }
     let handle = redlock.clone();
-    let task = tokio::spawn(async move { handle.run("b", TTL, async |_| pending::<()>().await).await });
+    let task = tokio::spawn(async move { handle.lock("b", TTL).run(async |_| pending::<()>().await).await });
     let locked = async || keys(&servers).contains(&String::from("b"));
     eventually("the other resource is locked", Duration::from_secs(30), locked).await;
     task.abort();

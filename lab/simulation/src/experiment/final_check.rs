@@ -37,7 +37,7 @@ pub(super) fn final_check(experiment: &Experiment, World { simulation, network, 
                 once: true,
                 fenced: false,
             });
-            let why = match redlock.try_lock(name(resource), LONGEST_TTL).await {
+            let why = match redlock.lock(name(resource), LONGEST_TTL).try_now().await {
                 Ok(Some(guard)) => {
                     let token = recorder.number_of(&guard.fingerprint());
                     let until = me.now() + guard.remaining();

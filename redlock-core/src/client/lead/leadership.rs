@@ -60,7 +60,7 @@ impl Leadership {
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// let candidate = redlock.lead("scheduler", ttl);
+    /// let candidate = redlock.lock("scheduler", ttl).lead();
     /// let leadership = candidate.leadership();
     /// assert_eq!(LeadershipState::NotLeading, leadership.state());
     ///
@@ -91,7 +91,7 @@ impl Leadership {
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// # let candidate = redlock.lead("scheduler", ttl);
+    /// # let candidate = redlock.lock("scheduler", ttl).lead();
     /// let leadership = candidate.leadership();
     /// // The service accepts jobs only on the leader.
     /// let accept = || if leadership.is_leading() { 202 } else { 503 };
@@ -115,7 +115,7 @@ impl Leadership {
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// # let candidate = redlock.lead("scheduler", ttl);
+    /// # let candidate = redlock.lock("scheduler", ttl).lead();
     /// # let leadership = candidate.leadership();
     /// // Another task checks the time that is left before it ships an order.
     /// let may_ship = || {
@@ -147,7 +147,7 @@ impl Leadership {
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// let candidate = redlock.lead("scheduler", ttl);
+    /// let candidate = redlock.lock("scheduler", ttl).lead();
     /// let leadership = candidate.leadership();
     /// let monitor = async {
     ///     while leadership.changed().await != LeadershipState::Ended {

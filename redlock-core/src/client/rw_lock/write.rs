@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::attempts::{Attempted, CheckedRequest};
-use crate::client::guard::Guard;
+use crate::client::guard::Held;
 use crate::client::keep_alive::KeepAlive;
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::mode::Mode;
@@ -21,14 +21,14 @@ pub(crate) async fn acquire(
     gate: Resource,
     start: Instant,
     policy: RetryPolicy,
-) -> Result<Guard, Error> {
+) -> Result<Held, Error> {
     let is_single =
         policy.attempts.is_some_and(|count| count <= 1) || policy.until.is_some_and(|until| until <= start);
     if is_single {
         return request.attempt_until_acquired(start, &policy).await;
     }
     match request.attempt_once(start, request.permit_until(start, &policy)).await? {
-        Attempted::Acquired(guard) => Ok(guard),
+        Attempted::Acquired(held) => Ok(held),
         Attempted::NotGranted(failure) if failure.retry_cause().is_none() => Err(request.error(failure)),
         // Nodes that failed may have recovered by the time the gate is locked.
         Attempted::Busy(_) | Attempted::NotGranted(_) => behind_gate(request, gate, &policy).await,
@@ -36,7 +36,7 @@ pub(crate) async fn acquire(
 }
 
 /// Locks the gate, waits for the present holders, and keeps the gate until the lock ends.
-async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPolicy) -> Result<Guard, Error> {
+async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPolicy) -> Result<Held, Error> {
     let handle = &request.handle;
     let resources = Resources::new([gate])?;
     handle.check_call(&resources)?;
@@ -48,9 +48,9 @@ async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPol
         ..request.clone()
     };
     let gate = gate.attempt_until_acquired(handle.now(), policy).await?.uncounted();
-    let guard = request.attempt_until_acquired(handle.now(), policy).await?;
+    let held = request.attempt_until_acquired(handle.now(), policy).await?;
     // From now on the lock itself keeps readers out, so the gate may expire.
-    gate.record.next_epoch();
-    guard.record.keep_gate(gate);
-    Ok(guard)
+    gate.lease().record.next_epoch();
+    held.lease().record.keep_gate(gate);
+    Ok(held)
 }

@@ -13,9 +13,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::Slots;
-use super::guard::SlotGuard;
 use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, Waited, in_time, pause, while_open};
-use crate::client::request::LockRequest;
+use crate::client::guard::Held;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
 use crate::queue::local_queue::QueuePlace;
 use crate::round::failure::Failure;
@@ -25,11 +24,14 @@ use crate::types::instant::Instant;
 use crate::types::resource::Resources;
 use crate::watch::watcher::{LockWatcher, Parked, WakeReason};
 
-/// Acquires a slot, within the limits of the request.
-pub(super) async fn acquire(slots: Slots, request: LockRequest) -> Result<SlotGuard, Error> {
-    let (request, start, policy) = request.check()?;
-    let result = Search::new(&slots, &request, policy)?.run(start).await;
-    request.recorded(start, result)
+/// Acquires a slot, within the limits of the request. Returns its index.
+pub(crate) async fn acquire(
+    slots: &Slots,
+    request: &CheckedRequest,
+    start: Instant,
+    policy: RetryPolicy,
+) -> Result<(Held, usize), Error> {
+    Search::new(slots, request, policy)?.run(start).await
 }
 
 /// The search of one request.
@@ -57,7 +59,7 @@ struct Candidate {
 
 /// The end of a pass over slots.
 enum Pass {
-    Acquired(SlotGuard),
+    Acquired(Held, usize),
     /// No slot of the pass was acquired. Contains a failure if a request was sent.
     ///
     /// If the votes on any slot were split, it is that failure. Otherwise each slot is held by another client or task.
@@ -77,7 +79,7 @@ impl<'a> Search<'a> {
         Ok(Self { slots, request, policy, order: order.collect::<Result<_, Error>>()? })
     }
 
-    async fn run(&self, start: Instant) -> Result<SlotGuard, Error> {
+    async fn run(&self, start: Instant) -> Result<(Held, usize), Error> {
         // The turn is held until the end of the search. Then the next task searches.
         let turn = self.turn(start).await?;
         let mut watchers = Vec::new();
@@ -94,7 +96,7 @@ impl<'a> Search<'a> {
         turn: &Turn,
         start: Instant,
         watchers: &mut Vec<LockWatcher<'w>>,
-    ) -> Result<SlotGuard, Error> {
+    ) -> Result<(Held, usize), Error> {
         let handle = &self.request.handle;
         let mut backoff = Backoff::new(self.policy);
         let mut collisions = 0;
@@ -108,7 +110,7 @@ impl<'a> Search<'a> {
         };
         loop {
             let (cause, failure) = match pass {
-                Pass::Acquired(guard) => return Ok(guard),
+                Pass::Acquired(held, index) => return Ok((held, index)),
                 Pass::Held(failure) => (RetryCause::Contended, failure),
                 Pass::Unusable(failure) => (RetryCause::Unusable, Some(failure)),
             };
@@ -228,10 +230,7 @@ impl<'a> Search<'a> {
                 request.attempt_once(now, until).await?
             };
             match attempted {
-                Attempted::Acquired(guard) => {
-                    let resource = self.slots.locks[*index].clone();
-                    return Ok(Pass::Acquired(SlotGuard::new(guard, *index, resource)));
-                }
+                Attempted::Acquired(held) => return Ok(Pass::Acquired(held, *index)),
                 Attempted::Busy(_) => {}
                 Attempted::NotGranted(failure) => match failure.retry_cause() {
                     Some(RetryCause::Contended) => {

@@ -15,7 +15,7 @@ fn nothing_is_acquired_once_close_has_returned() {
         let redlock = Redlock::new(client(&node, StoppedClock::ended()));
         let request = {
             let redlock = redlock.clone();
-            thread::spawn(move || drop(block_on(redlock.try_lock("a", ttl().as_duration()).into_future())))
+            thread::spawn(move || drop(block_on(redlock.lock("a", ttl().as_duration()).try_now())))
         };
         block_on(redlock.close());
         let acquisitions = node.acquisitions();

@@ -108,7 +108,8 @@ impl Program {
             fenced,
         });
         let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
-        let (once, request) = (self.redlock.try_lock(names.clone(), ttl), self.redlock.lock(names, ttl));
+        let (once, request) =
+            (self.redlock.lock(names.clone(), ttl).try_now(), self.redlock.lock(names, ttl));
         let (once, request) = if fenced { (once.fenced(), request.fenced()) } else { (once, request) };
         let result = match way {
             ..4 => Some(once.await),

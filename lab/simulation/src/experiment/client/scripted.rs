@@ -40,7 +40,7 @@ impl Program {
         });
         let result = match script.waits {
             None => {
-                let request = self.redlock.try_lock(name(RESOURCE), ttl);
+                let request = self.redlock.lock(name(RESOURCE), ttl).try_now();
                 if fenced { request.fenced().await } else { request.await }
             }
             Some(waits) => {

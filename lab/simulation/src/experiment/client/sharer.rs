@@ -74,7 +74,7 @@ impl Program {
         let request =
             if self.chance.u32(..4) == 0 { self.redlock.lock(name(0), ttl) } else { lock.write(ttl) };
         let result = match self.chance.u32(..6) {
-            0 => Some(lock.try_write(ttl).await),
+            0 => Some(lock.write(ttl).try_now().await),
             1..5 => {
                 let wait = self.millis(0, 3_000);
                 Some(request.max_wait(wait).await.map(Some))

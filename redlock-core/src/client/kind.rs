@@ -1,0 +1,235 @@
+//! The kinds of locks: what a request asks for, and what its guard knows.
+
+#![allow(private_interfaces)] // nobody else can name `sealed`
+
+use std::fmt;
+use std::future::Future;
+
+use crate::client::attempts::CheckedRequest;
+use crate::client::guard::Held;
+use crate::client::rw_lock::write;
+use crate::client::slots::{SlotToken, Slots, search};
+use crate::decide::backoff::RetryPolicy;
+use crate::lease::mode::Mode;
+use crate::types::error::Error;
+use crate::types::fencing_token::FencingToken;
+use crate::types::instant::Instant;
+use crate::types::resource::{Resource, Resources};
+
+/// A kind of lock. This crate has all kinds.
+pub trait Kind: sealed::Kind {}
+
+/// A kind that can have fencing tokens.
+pub trait Fenceable: Kind + sealed::Fenceable {}
+
+/// A kind with one holder at a time.
+pub trait Sole: Kind {}
+
+/// A kind whose guards have an index.
+pub trait Indexed: Kind + sealed::Kind<Extra = usize> {}
+
+/// A lock on all of some resources, for one client at a time.
+#[derive(Clone, Debug)]
+pub struct Exclusive(pub(crate) Resources);
+
+/// A lock with a [fencing token](crate::FencingToken).
+#[derive(Clone, Debug)]
+pub struct Fenced<K = Exclusive>(pub(crate) K);
+
+/// The lock of a writer, which excludes readers and other writers.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub(crate) name: Resource,
+    pub(crate) gate: Resource,
+}
+
+/// The lock of a reader, which readers share.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub(crate) name: Resource,
+    pub(crate) gate: Resource,
+}
+
+/// One of the slots of a name.
+#[derive(Clone, Debug)]
+pub struct Slot(pub(crate) Slots);
+
+pub(crate) mod sealed {
+    use super::{
+        CheckedRequest, Error, FencingToken, Future, Held, Instant, Mode, Resource, Resources, RetryPolicy,
+        fmt,
+    };
+
+    /// What a kind decides. A new kind of lock is one implementation.
+    pub trait Kind: Clone + fmt::Debug + Send + Sync + 'static {
+        /// What a guard knows beyond its lease.
+        type Extra: Copy + fmt::Debug + Send + Sync + 'static;
+
+        /// Returns the names that a request is about.
+        fn resources(&self) -> Result<Resources, Error>;
+
+        fn mode(&self) -> Mode {
+            Mode::Exclusive
+        }
+
+        /// Makes attempts within the limits of the request.
+        #[allow(private_interfaces)] // this module is private
+        fn acquire(
+            &self,
+            request: &CheckedRequest,
+            start: Instant,
+            policy: RetryPolicy,
+        ) -> impl Future<Output = Result<(Held, Self::Extra), Error>> + Send;
+    }
+
+    /// A kind whose holders a fencing token orders.
+    pub trait Fenceable {
+        type Token: Clone + fmt::Debug + Send + Sync;
+
+        fn token(resource: &Resource, number: FencingToken) -> Self::Token;
+    }
+}
+
+impl Kind for Exclusive {}
+impl Sole for Exclusive {}
+
+impl sealed::Kind for Exclusive {
+    type Extra = ();
+
+    fn resources(&self) -> Result<Resources, Error> {
+        Ok(self.0.clone())
+    }
+
+    #[allow(private_interfaces)] // the module of the trait is private
+    async fn acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<(Held, ()), Error> {
+        Ok((request.attempt_until_acquired(start, &policy).await?, ()))
+    }
+}
+
+impl Fenceable for Exclusive {}
+
+impl sealed::Fenceable for Exclusive {
+    type Token = FencingToken;
+
+    fn token(_: &Resource, number: FencingToken) -> FencingToken {
+        number
+    }
+}
+
+impl Kind for Write {}
+impl Sole for Write {}
+
+impl sealed::Kind for Write {
+    type Extra = ();
+
+    fn resources(&self) -> Result<Resources, Error> {
+        Resources::new([self.name.clone()])
+    }
+
+    #[allow(private_interfaces)] // the module of the trait is private
+    async fn acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<(Held, ()), Error> {
+        Ok((write::acquire(request, self.gate.clone(), start, policy).await?, ()))
+    }
+}
+
+impl Fenceable for Write {}
+
+impl sealed::Fenceable for Write {
+    type Token = FencingToken;
+
+    fn token(_: &Resource, number: FencingToken) -> FencingToken {
+        number
+    }
+}
+
+impl Kind for Read {}
+
+impl sealed::Kind for Read {
+    type Extra = ();
+
+    fn resources(&self) -> Result<Resources, Error> {
+        Resources::new([self.name.clone()])
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Shared { gate: self.gate.clone() }
+    }
+
+    #[allow(private_interfaces)] // the module of the trait is private
+    async fn acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<(Held, ()), Error> {
+        Ok((request.attempt_until_acquired(start, &policy).await?, ()))
+    }
+}
+
+impl Kind for Slot {}
+
+impl sealed::Kind for Slot {
+    type Extra = usize;
+
+    fn resources(&self) -> Result<Resources, Error> {
+        Resources::new(self.0.resources().iter().cloned())
+    }
+
+    #[allow(private_interfaces)] // the module of the trait is private
+    async fn acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<(Held, usize), Error> {
+        search::acquire(&self.0, request, start, policy).await
+    }
+}
+
+impl Fenceable for Slot {}
+
+impl sealed::Fenceable for Slot {
+    type Token = SlotToken;
+
+    fn token(resource: &Resource, number: FencingToken) -> SlotToken {
+        SlotToken::new(resource.clone(), number)
+    }
+}
+
+impl<K: Fenceable> Kind for Fenced<K> {}
+impl<K: Fenceable + Sole> Sole for Fenced<K> {}
+
+impl<K: Fenceable> sealed::Kind for Fenced<K> {
+    type Extra = K::Extra;
+
+    fn resources(&self) -> Result<Resources, Error> {
+        self.0.resources()
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Fenced
+    }
+
+    #[allow(private_interfaces)] // the module of the trait is private
+    async fn acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<(Held, K::Extra), Error> {
+        self.0.acquire(request, start, policy).await
+    }
+}
+
+impl Indexed for Slot {}
+impl Indexed for Fenced<Slot> {}
