@@ -59,6 +59,7 @@ use crate::client::lead::Candidate;
 use crate::client::lease::Lease;
 use crate::client::once_per::JobOutcome;
 use crate::client::request::LockRequest;
+use crate::client::run;
 use crate::client::run_error::RunError;
 use crate::runtime::tokio::TokioRuntime;
 use crate::types::error::Error;
@@ -188,9 +189,12 @@ pub fn try_now<K: Kind>(request: LockRequest<K>) -> Result<Option<Guard<K>>, Err
 ///
 /// # Panics
 ///
-/// Inside an async runtime. If the work panics, the lock is released in the background.
+/// Inside an async runtime. A panic of the work is propagated once the lock is released.
 pub fn run<K: Kind, T>(request: LockRequest<K>, work: impl FnOnce(&Lease) -> T) -> Result<T, RunError<T>> {
-    wait(request.run(async |lease| work(&lease)))
+    let guard = acquire(request.kept_alive()).map_err(RunError::not_run)?;
+    let lease = guard.lease();
+    let end = run::finished(&lease, work(&lease));
+    wait(run::ended(guard.into_async(), &lease, end))
 }
 
 /// Runs a job once a period, on one of several machines.

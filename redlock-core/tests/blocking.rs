@@ -88,7 +88,7 @@ fn run_returns_the_loss_and_the_output_if_no_thread_can_renew() {
             block_until_lost(&lease);
             "charged"
         };
-        let error = redlock.run("a", SHORT, work).await.unwrap_err();
+        let error = redlock.lock("a", SHORT).run(work).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
         assert!(error.to_string().ends_with("; the work finished without it"), "{error}");
         assert_eq!(Some(&"charged"), error.output());

@@ -9,6 +9,7 @@ mod common;
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, Plain, TTL, World, kind, with_five, with_nodes};
+use redlock_core::kind::Fenced;
 use redlock_core::node::{LockNode, Reply, Request, Ttl};
 use redlock_core::{
     DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, Loss, Outcome, ReleaseOutcome,
@@ -19,12 +20,12 @@ fn token(number: u64) -> FencingToken {
     FencingToken::new(number).unwrap()
 }
 
-fn fence(guard: &Guard) -> u64 {
-    guard.fencing_token().unwrap().as_u64()
+fn fence(guard: &Guard<Fenced>) -> u64 {
+    guard.token().as_u64()
 }
 
 impl World {
-    async fn fenced(&self) -> Guard {
+    async fn fenced(&self) -> Guard<Fenced> {
         let guard = self.redlock.lock("a", TTL).fenced().await.unwrap();
         self.settle().await;
         guard
@@ -182,7 +183,7 @@ fn an_attempt_dropped_during_its_confirmation_is_cleaned_up() {
         for node in &world.nodes {
             node.inject(Fault::hang().on(Operation::Confirm));
         }
-        let request = world.redlock.lock("a", TTL).fenced().try_now();
+        let request = Box::pin(world.redlock.lock("a", TTL).fenced().try_now());
         world.spawn(async move {
             let _ = futures_util::future::select(request, Box::pin(std::future::ready(()))).await;
         });

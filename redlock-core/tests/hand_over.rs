@@ -262,7 +262,7 @@ fn the_next_task_is_woken_before_the_releases_are_sent() {
     with(&[IDEAL; 5], async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         let next = Arc::clone(&world.nodes[0].next);
-        let mut request = pin!(world.redlock.lock("a", TTL));
+        let mut request = world.redlock.lock("a", TTL).into_future();
         let waker = Waker::from(Arc::clone(&next));
         assert!(request.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert!(!next.is_awake.load(Ordering::Relaxed), "the second task must wait for the turn");

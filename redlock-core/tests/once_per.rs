@@ -9,16 +9,15 @@ use std::time::Duration;
 use common::*;
 use redlock_core::IntoResources as _;
 use redlock_core::node::{Claim, LockNode, Request, Token, Ttl};
-use redlock_core::{Builder, ErrorKind, JobOutcome, LeaseState, Loss, Redlock};
+use redlock_core::{Builder, ErrorKind, JobOutcome, KeepAlive, LeaseState, Loss, Redlock, RunError};
 use redlock_testkit::{Fault, Faulty, MemoryNode, Operation};
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
 /// Runs the job of one machine. Returns whether it ran.
 async fn run(redlock: &Redlock, world: &World, spends: Duration, outcome: Result<(), ()>) -> bool {
-    let request = redlock.lock("job", TTL).once_per(PERIOD);
     let there = world.clone();
-    let ran = request.run(async move |_| {
+    let ran = redlock.lock("job", TTL).once_per(PERIOD, async move |_| {
         there.sleep(spends).await;
         outcome
     });
@@ -93,12 +92,12 @@ async fn place(world: &World, node: usize, token: &str) {
 }
 
 async fn job(redlock: &Redlock, max_wait: Option<Duration>) -> JobOutcome<Result<u32, ()>> {
-    let request = redlock.lock("job", TTL).once_per(PERIOD);
+    let request = redlock.lock("job", TTL);
     let request = match max_wait {
-        Some(wait) => redlock.lock("job", TTL).max_wait(wait).once_per(PERIOD),
+        Some(wait) => request.max_wait(wait),
         None => request,
     };
-    request.run(async |_| Ok(42)).await.unwrap()
+    request.once_per(PERIOD, async |_| Ok(42)).await.unwrap()
 }
 
 #[test]
@@ -209,8 +208,8 @@ fn an_outage_at_the_end_of_the_job_does_not_replace_its_output() {
             there.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
             Ok::<_, ()>(42)
         };
-        let request = world.redlock.lock("job", TTL).once_per(PERIOD);
-        assert_eq!(Some(Ok(42)), request.run(job).await.unwrap().into_output());
+        let outcome = world.redlock.lock("job", TTL).once_per(PERIOD, job).await.unwrap();
+        assert_eq!(Some(Ok(42)), outcome.into_output());
     });
 }
 
@@ -222,10 +221,10 @@ fn a_request_for_one_attempt_runs_work_if_the_lock_is_free() {
             there.sleep(3 * TTL).await;
             lease.state()
         };
-        assert_eq!(Some(LeaseState::Held), world.redlock.lock("a", TTL).run(work).await.unwrap());
+        let request = || world.redlock.lock("a", TTL).keep_alive(KeepAlive::new());
+        assert_eq!(LeaseState::Held, request().try_now().await.unwrap().unwrap().run(work).await.unwrap());
         let guard = world.other_client().lock("a", TTL).await.unwrap();
-        let not_called = async |_| unreachable!("the lock is held");
-        assert_eq!(None::<()>, world.redlock.lock("a", TTL).run(not_called).await.unwrap());
+        assert!(request().try_now().await.unwrap().is_none());
         guard.release().await.unwrap();
         let lost = world.redlock.lock("b", TTL).run(async |_| {
             world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
@@ -239,7 +238,7 @@ fn a_request_for_one_attempt_runs_work_if_the_lock_is_free() {
 }
 
 #[test]
-fn one_question_mark_handles_the_errors_of_the_lock_and_of_the_work() {
+fn question_marks_handle_the_errors_of_the_lock_and_of_the_work() {
     #[derive(Debug, PartialEq)]
     enum MyError {
         Lock(ErrorKind),
@@ -252,14 +251,14 @@ fn one_question_mark_handles_the_errors_of_the_lock_and_of_the_work() {
     }
     with_five(async |world| {
         let work = async |outcome: Result<u32, MyError>| {
-            world.redlock.lock("a", TTL).run(async |_| Ok(outcome?)).await
+            world.redlock.lock("a", TTL).run(async |_| outcome).await.map_err(RunError::into_error)?
         };
         assert_eq!(Ok(42), work(Ok(42)).await);
         assert_eq!(Err(MyError::Disk), work(Err(MyError::Disk)).await);
         let _guard = world.other_client().lock("a", TTL).await.unwrap();
         let request = world.redlock.lock("a", TTL).max_wait(MS);
-        let result = request.try_run(async |_| Ok::<(), MyError>(())).await;
-        assert_eq!(Err(MyError::Lock(ErrorKind::Contended)), result);
+        let result = request.run(async |_| Ok::<(), MyError>(())).await.map_err(RunError::into_error);
+        assert_eq!(MyError::Lock(ErrorKind::Contended), result.unwrap_err().into());
     });
 }
 
@@ -277,15 +276,15 @@ fn a_renewal_extends_by_the_ttl_of_the_last_grant() {
     });
 }
 
-/// Requests are futures, so executors and `join` take them as they are.
+/// Requests become futures for executors and `join`.
 #[test]
-fn requests_are_futures() {
+fn requests_become_futures() {
     fn is_future<T: Future + Send + 'static>(future: T) -> T {
         future
     }
     with_five(async |world| {
         let names = vec!["a", "b"];
-        let one = is_future(world.redlock.lock(&names, TTL));
+        let one = is_future(world.redlock.lock(&names, TTL).into_future());
         let other = is_future(world.redlock.lock("c", TTL).try_now());
         let (one, other) = both(one, other).await;
         drop((one.unwrap(), other.unwrap().expect("the lock is free")));

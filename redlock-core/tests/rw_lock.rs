@@ -204,7 +204,7 @@ fn a_dropped_or_failed_read_request_leaves_nothing_behind() {
     with_five(async |world| {
         let (first, _) = locks(&world);
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
-        let mut request = Box::pin(first.read(TTL));
+        let mut request = first.read(TTL).into_future();
         assert!(is_pending(&mut request).await);
         drop(request);
         world.sleep(1_000 * MS).await;

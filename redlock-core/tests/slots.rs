@@ -44,7 +44,7 @@ fn any_client_can_lock_a_slot_by_its_published_name() {
         let plain = world.other_client();
         let one = plain.lock("s:slot:0", TTL).await.unwrap();
         let other = slots.acquire(TTL).await.unwrap();
-        assert_eq!((1, "s:slot:1"), (other.index(), &*other.resource().to_string()));
+        assert_eq!((1, "s:slot:1"), (other.index(), &*other.resources()[0].to_string()));
         assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
         assert!(plain.lock("s:slot:1", TTL).try_now().await.unwrap().is_none());
         let inspections = slots.inspect().await.unwrap();
@@ -199,10 +199,8 @@ fn a_dropped_search_lets_the_next_task_search_and_leaves_nothing() {
     with_five(async |world| {
         let slots = world.redlock.slots("s", 1).unwrap();
         let guard = slots.acquire(TTL).await.unwrap();
-        let (first, second) = (slots.acquire(TTL), slots.acquire(TTL));
-        let mut first = Box::pin(first);
+        let (mut first, mut second) = (slots.acquire(TTL).into_future(), slots.acquire(TTL).into_future());
         assert!(is_pending(&mut first).await);
-        let mut second = Box::pin(second);
         assert!(is_pending(&mut second).await);
         world.settle().await;
         drop(first);
@@ -229,20 +227,20 @@ fn tokens_are_ordered_within_a_slot_only() {
         let slots = world.redlock.slots("s", 2).unwrap();
         let (one, other) =
             (slots.acquire(TTL).fenced().await.unwrap(), slots.acquire(TTL).fenced().await.unwrap());
-        let before = one.token_of_slot().unwrap();
+        let before = one.token();
         assert_eq!(
-            (one.resource(), other.resource()),
-            (before.resource(), other.token_of_slot().unwrap().resource())
+            (&one.resources()[0], &other.resources()[0]),
+            (before.resource(), other.token().resource())
         );
-        assert_eq!(None, before.partial_cmp(&other.token_of_slot().unwrap()));
+        assert_eq!(None, before.partial_cmp(&other.token()));
         one.release().await.unwrap();
         let again = slots.acquire(TTL).fenced().await.unwrap();
-        let after = again.token_of_slot().unwrap();
+        let after = again.token();
         assert!(after > before && after.number() > before.number());
         assert_eq!(None, slots.acquire(TTL).try_now().await.unwrap().map(|guard| guard.index()));
         drop((again, other));
         let plain = slots.acquire(TTL).await.unwrap();
-        assert_eq!(None, plain.token_of_slot());
+        assert_eq!(None, plain.fencing_token());
     });
 }
 
@@ -251,7 +249,7 @@ fn work_in_a_slot_is_kept_alive_and_ends_with_the_slot() {
     with_five(async |world| {
         let slots = world.redlock.slots("s", 2).unwrap();
         let there = world.clone();
-        let work = async move |slot: redlock_core::SlotLease| {
+        let work = async move |slot: redlock_core::Lease| {
             there.sleep(5 * TTL).await;
             (slot.is_held(), slot.state())
         };

@@ -169,7 +169,7 @@ pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
 }
 
 /// Polls a future once, and returns whether it is pending.
-pub(crate) async fn is_pending<F: Future>(future: &mut Pin<Box<F>>) -> bool {
+pub(crate) async fn is_pending<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> bool {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
