@@ -219,6 +219,7 @@ pub fn run<K: Kind, T>(request: LockRequest<K>, work: impl FnOnce(&Lease) -> T) 
 /// # Panics
 ///
 /// Inside an async runtime. If the job panics, the lock is released in the background.
+#[allow(clippy::type_complexity)] // the type of the async method
 pub fn once_per<K: Sole, T, E>(
     request: LockRequest<K>,
     period: Duration,
@@ -296,6 +297,7 @@ impl<K: Kind> Guard<K> {
     /// blocking::wait(redlock.release(&detached))?;
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
+    #[allow(clippy::missing_panics_doc)] // only methods that consume the guard take it
     pub fn into_async(mut self) -> crate::Guard<K> {
         self.guard.take().expect("a guard is consumed once")
     }

@@ -5,6 +5,7 @@ pub(crate) mod builder;
 pub(crate) mod guard;
 pub(crate) mod handle;
 pub(crate) mod health;
+pub(crate) mod held;
 pub(crate) mod inspect;
 pub(crate) mod keep_alive;
 pub(crate) mod kind;

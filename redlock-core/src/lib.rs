@@ -14,7 +14,7 @@
 //! drift apart by more than the [drift factor](Builder::clock_drift_factor).
 //!
 //! A lease cannot stop its holder: after a pause past the validity, a stale holder may still write. Check
-//! [`Lease::remaining`] before each effect, or work inside [`Redlock::run`]. If a second write would be a catastrophe,
+//! [`Lease::remaining`] before each effect, or work inside [`LockRequest::run`]. If a second write would be a catastrophe,
 //! let the resource check a [fencing token](LockRequest::fenced).
 //!
 //! [Guarantees] lists every guarantee with its conditions, explains why mutual exclusion holds, and describes the
@@ -66,7 +66,7 @@
 //!
 //! # Holding
 //!
-//! [`Redlock::run`] keeps the lock alive while some work runs, and cancels the work if the lock is lost. Without it,
+//! [`LockRequest::run`] keeps the lock alive while some work runs, and cancels the work if the lock is lost. Without it,
 //! request [keep-alive](LockRequest::keep_alive) and watch the lease:
 //!
 //! - [`Lease::state`] returns the present state.
@@ -147,7 +147,9 @@ pub mod kind {
     //! The kinds of locks, which are the parameters of a [`LockRequest`](crate::LockRequest) and its
     //! [`Guard`](crate::Guard).
 
-    pub use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind, Read, Slot, Sole, Write};
+    pub use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind, Sole};
+    pub use crate::client::rw_lock::{Read, Write};
+    pub use crate::client::slots::Slot;
 }
 mod lease;
 #[cfg(all(test, loom))]

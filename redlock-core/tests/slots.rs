@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use common::*;
-use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome};
+use redlock_core::{ErrorKind, Guard, LeaseState, Loss, ReleaseOutcome};
 use redlock_testkit::{Fault, Operation};
 
 #[test]
@@ -20,7 +20,7 @@ fn all_slots_have_different_holders_and_further_requests_are_denied() {
             let slots = if turn % 2 == 0 { &first } else { &second };
             guards.push(slots.acquire(TTL).await.unwrap());
         }
-        let indices: BTreeSet<_> = guards.iter().map(|guard| guard.index()).collect();
+        let indices: BTreeSet<_> = guards.iter().map(Guard::index).collect();
         assert_eq!((0..4).collect::<BTreeSet<_>>(), indices);
         for slots in [&first, &second] {
             assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
@@ -66,7 +66,7 @@ fn a_waiter_is_notified_when_any_slot_becomes_free() {
             for _ in 0..3 {
                 guards.push(slots.acquire(6 * TTL).await.unwrap());
             }
-            guards.sort_by_key(|guard| guard.index());
+            guards.sort_by_key(Guard::index);
             let (there, log) = (world.clone(), Arc::new(Mutex::new(None)));
             let found = Arc::clone(&log);
             world.spawn(async move {

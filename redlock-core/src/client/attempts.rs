@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::client::guard::Held;
 use crate::client::handle::Handle;
+use crate::client::held::Held;
 use crate::client::keep_alive::{KeepAlive, keep_alive};
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
@@ -36,7 +36,7 @@ use crate::watch::watcher::{LockWatcher, WakeReason};
 /// The default waiting time for a lock that another client holds.
 ///
 /// It covers a short critical section or two, and suits requests that a user waits for.
-/// [`try_lock`](crate::Redlock::try_lock) waits up to as long for the permit of its attempt, so that it survives the
+/// [`try_now`](crate::LockRequest::try_now) waits up to as long for the permit of its attempt, so that it survives the
 /// same bursts.
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
@@ -338,7 +338,7 @@ impl CheckedRequest {
 
     /// Returns the end of the wait for a permit: that of the request, but at least a node timeout after `start`.
     pub(super) fn permit_until(&self, start: Instant, policy: &RetryPolicy) -> Option<Instant> {
-        policy.until.map(|until| until.max(start + self.node_timeout()))
+        policy.until.map(|until| until.max(start + policy.permit_wait.max(self.node_timeout())))
     }
 
     /// Waits until another attempt may be in flight.

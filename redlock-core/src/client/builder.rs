@@ -223,7 +223,7 @@ impl Builder {
     /// # let ttl = Duration::from_secs(10);
     /// // A batch job sends few requests at once, however many locks it needs.
     /// let redlock = builder.max_concurrent_attempts(4).build()?;
-    /// let requests = (0..20).map(|id| redlock.lock(format!("orders:{id}"), ttl));
+    /// let requests = (0..20).map(|id| redlock.lock(format!("orders:{id}"), ttl).into_future());
     /// let guards = futures_util::future::try_join_all(requests).await?;
     /// assert!(guards.iter().all(|guard| guard.is_held()));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
@@ -236,7 +236,7 @@ impl Builder {
     /// Sets whether tasks that share the [`Redlock`] queue for a resource.
     ///
     /// The default is `true`: first come, first served, and only one task at a time sends requests to the nodes.
-    /// [`try_lock`](Redlock::try_lock) sends none while another task holds the lock or waits for it. Without the queue,
+    /// [`try_now`](crate::LockRequest::try_now) sends none while another task holds the lock or waits for it. Without the queue,
     /// tasks contend at the nodes like separate processes.
     ///
     /// ```

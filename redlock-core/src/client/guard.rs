@@ -1,25 +1,17 @@
 //! The guard, which owns a lock.
 
 use std::fmt;
-use std::future::Future;
-use std::mem;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use crate::client::handle::Handle;
+use crate::client::held::Held;
 use crate::client::keep_alive::{self, KeepAlive};
 use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind};
 use crate::client::lease::Lease;
-use crate::client::run;
-use crate::client::run_error::RunError;
-use crate::lease::record::Record;
 use crate::round::engine::run;
 use crate::round::keep::Keep;
 use crate::round::release;
-use crate::telemetry::{self, Counted};
+use crate::telemetry;
 use crate::types::detached::DetachedLease;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
@@ -46,16 +38,6 @@ pub struct Guard<K: Kind = Exclusive> {
     held: Held,
     /// What this kind of guard knows beyond its lease.
     extra: K::Extra,
-}
-
-/// A lock that is released on drop.
-#[derive(Debug)]
-#[allow(unreachable_pub)] // the sealed trait of the kinds returns it
-pub struct Held {
-    lease: Lease,
-    released: bool,
-    /// `None` if it is a part of another lock.
-    counted: Option<Counted>,
 }
 
 impl<K: Kind> Guard<K> {
@@ -172,8 +154,8 @@ impl<K: Kind> Guard<K> {
     /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// let request = redlock.lock("nightly", Duration::from_secs(30));
-    /// if let Some(guard) = request.keep_alive(KeepAlive::new()).await? {
+    /// let request = redlock.lock("nightly", Duration::from_secs(30)).keep_alive(KeepAlive::new());
+    /// if let Some(guard) = request.try_now().await? {
     ///     // ... the job, then no other run for the rest of the period:
     ///     guard.keep_for(Duration::from_secs(21 * 3600)).await?;
     /// }
@@ -273,41 +255,6 @@ impl<K: Kind> Guard<K> {
         self.held.lease.clone()
     }
 
-    /// Runs `work` under the lock, and releases the lock. Returns the output of the work.
-    ///
-    /// Same as [`LockRequest::run`](crate::LockRequest::run) once the lock is held, except that the lock is renewed only
-    /// if [keep-alive](Guard::keep_alive) is on.
-    ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// let request = redlock.lock("report", Duration::from_secs(5)).keep_alive(KeepAlive::new());
-    /// match request.try_now().await? {
-    ///     Some(guard) => assert_eq!(42, guard.run(async |_lease| 42).await?),
-    ///     None => println!("another client makes the report"),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost) in the cases of [`LockRequest::run`](crate::LockRequest::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
-    pub async fn run<F, W>(self, work: F) -> Result<W::Output, RunError<W::Output>>
-    where
-        F: FnOnce(Lease) -> W,
-        W: Future,
-    {
-        run::run(self, work).await
-    }
-
     pub(crate) fn new(held: Held, extra: K::Extra) -> Self {
         Self { held, extra }
     }
@@ -331,6 +278,7 @@ impl<K: Fenceable> Guard<Fenced<K>> {
     /// assert!(redlock.lock("report", ttl).fenced().await?.token() > earlier);
     /// # Ok(()) }
     /// ```
+    #[allow(clippy::missing_panics_doc)] // a fenced attempt is not won without a token
     pub fn token(&self) -> K::Token {
         let number = self.fencing_token().expect("a fenced lock has a token");
         K::token(&self.resources()[0], number)
@@ -360,45 +308,11 @@ impl<K: Indexed> Guard<K> {
     }
 }
 
-impl Held {
-    pub(crate) fn new(handle: Arc<Handle>, record: Arc<Record>) -> Self {
-        Self { lease: Lease { handle, record }, released: false, counted: Some(Counted::new()) }
-    }
-
-    pub(crate) fn lease(&self) -> &Lease {
-        &self.lease
-    }
-
-    /// Makes it a part of another lock, which is counted instead.
-    pub(crate) fn uncounted(mut self) -> Self {
-        drop(self.counted.take());
-        self
-    }
-}
-
 impl<K: Kind> Deref for Guard<K> {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
         &self.held.lease
-    }
-}
-
-/// Hands the release to the runtime; see [`Guard`].
-impl Drop for Held {
-    fn drop(&mut self) {
-        if mem::replace(&mut self.released, true) {
-            return;
-        }
-        let release =
-            AssertUnwindSafe(|| release::begin(&self.lease.handle, &self.lease.record).in_background());
-        if thread::panicking() {
-            // A second panic that leaves this function would end the process. If there is one, the keys are left to
-            // their TTL.
-            drop(catch_unwind(release));
-        } else {
-            release.0();
-        }
     }
 }
 

@@ -6,9 +6,7 @@ use std::fmt;
 use std::future::Future;
 
 use crate::client::attempts::CheckedRequest;
-use crate::client::guard::Held;
-use crate::client::rw_lock::write;
-use crate::client::slots::{SlotToken, Slots, search};
+use crate::client::held::Held;
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::mode::Mode;
 use crate::types::error::Error;
@@ -35,24 +33,6 @@ pub struct Exclusive(pub(crate) Resources);
 /// A lock with a [fencing token](crate::FencingToken).
 #[derive(Clone, Debug)]
 pub struct Fenced<K = Exclusive>(pub(crate) K);
-
-/// The lock of a writer, which excludes readers and other writers.
-#[derive(Clone, Debug)]
-pub struct Write {
-    pub(crate) name: Resource,
-    pub(crate) gate: Resource,
-}
-
-/// The lock of a reader, which readers share.
-#[derive(Clone, Debug)]
-pub struct Read {
-    pub(crate) name: Resource,
-    pub(crate) gate: Resource,
-}
-
-/// One of the slots of a name.
-#[derive(Clone, Debug)]
-pub struct Slot(pub(crate) Slots);
 
 pub(crate) mod sealed {
     use super::{
@@ -121,91 +101,6 @@ impl sealed::Fenceable for Exclusive {
     }
 }
 
-impl Kind for Write {}
-impl Sole for Write {}
-
-impl sealed::Kind for Write {
-    type Extra = ();
-
-    fn resources(&self) -> Result<Resources, Error> {
-        Resources::new([self.name.clone()])
-    }
-
-    #[allow(private_interfaces)] // the module of the trait is private
-    async fn acquire(
-        &self,
-        request: &CheckedRequest,
-        start: Instant,
-        policy: RetryPolicy,
-    ) -> Result<(Held, ()), Error> {
-        Ok((write::acquire(request, self.gate.clone(), start, policy).await?, ()))
-    }
-}
-
-impl Fenceable for Write {}
-
-impl sealed::Fenceable for Write {
-    type Token = FencingToken;
-
-    fn token(_: &Resource, number: FencingToken) -> FencingToken {
-        number
-    }
-}
-
-impl Kind for Read {}
-
-impl sealed::Kind for Read {
-    type Extra = ();
-
-    fn resources(&self) -> Result<Resources, Error> {
-        Resources::new([self.name.clone()])
-    }
-
-    fn mode(&self) -> Mode {
-        Mode::Shared { gate: self.gate.clone() }
-    }
-
-    #[allow(private_interfaces)] // the module of the trait is private
-    async fn acquire(
-        &self,
-        request: &CheckedRequest,
-        start: Instant,
-        policy: RetryPolicy,
-    ) -> Result<(Held, ()), Error> {
-        Ok((request.attempt_until_acquired(start, &policy).await?, ()))
-    }
-}
-
-impl Kind for Slot {}
-
-impl sealed::Kind for Slot {
-    type Extra = usize;
-
-    fn resources(&self) -> Result<Resources, Error> {
-        Resources::new(self.0.resources().iter().cloned())
-    }
-
-    #[allow(private_interfaces)] // the module of the trait is private
-    async fn acquire(
-        &self,
-        request: &CheckedRequest,
-        start: Instant,
-        policy: RetryPolicy,
-    ) -> Result<(Held, usize), Error> {
-        search::acquire(&self.0, request, start, policy).await
-    }
-}
-
-impl Fenceable for Slot {}
-
-impl sealed::Fenceable for Slot {
-    type Token = SlotToken;
-
-    fn token(resource: &Resource, number: FencingToken) -> SlotToken {
-        SlotToken::new(resource.clone(), number)
-    }
-}
-
 impl<K: Fenceable> Kind for Fenced<K> {}
 impl<K: Fenceable + Sole> Sole for Fenced<K> {}
 
@@ -230,6 +125,3 @@ impl<K: Fenceable> sealed::Kind for Fenced<K> {
         self.0.acquire(request, start, policy).await
     }
 }
-
-impl Indexed for Slot {}
-impl Indexed for Fenced<Slot> {}

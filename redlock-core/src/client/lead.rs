@@ -47,7 +47,8 @@ use crate::types::error::Error;
 /// # use redlock_testkit::MemoryNode;
 /// # use redlock_core::{Redlock, TokioRuntime};
 /// use std::ops::ControlFlow;
-/// ///
+/// use std::time::Duration;
+///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
 /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
 /// let candidate = redlock.lock("scheduler", Duration::from_secs(5)).lead();
@@ -93,7 +94,8 @@ impl<K: Kind> LockRequest<K> {
     /// Its waits have no limit, and the lock is kept alive. The other options of the request apply to each term.
     ///
     /// ```
-    /// #     /// # use std::ops::ControlFlow;
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
     /// # use redlock_core::{Lease, Redlock};
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
@@ -123,7 +125,8 @@ impl<K: Kind> Candidate<K> {
     /// Returns a view of this candidate's leadership, for other tasks.
     ///
     /// ```
-    /// #     /// # use std::ops::ControlFlow;
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
     /// # use redlock_core::Redlock;
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
@@ -155,7 +158,8 @@ impl<K: Kind> Candidate<K> {
     /// The wait has no limit: neither contention nor an outage of the nodes ends it.
     ///
     /// ```
-    /// #     /// # use std::ops::ControlFlow;
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
     /// # use redlock_core::Redlock;
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::handle::Handle;
-use crate::client::run;
 use crate::client::until_state::UntilState;
 use crate::lease::record::Record;
 use crate::round::extend::{self, Extension};
 use crate::round::failure::{Aim, Failure};
 use crate::runtime::sleep_until_or;
-use crate::types::error::Error;
+use crate::types::error::{Error, ErrorKind};
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
@@ -182,7 +181,7 @@ impl Lease {
     /// [`Lost`](crate::ErrorKind::Lost), with the reason.
     pub fn check(&self) -> Result<(), Error> {
         match self.state() {
-            LeaseState::Lost(loss) => Err(run::lost(self, loss)),
+            LeaseState::Lost(loss) => Err(self.lost_error(loss, "stop the work")),
             _ => Ok(()),
         }
     }
@@ -412,6 +411,13 @@ impl Lease {
     }
 
     /// Creates the public error of a round about this lease.
+    /// Creates the error of work that has lost the lock. `what` states what happened to the work.
+    pub(crate) fn lost_error(&self, loss: Loss, what: &str) -> Error {
+        let resources = self.record.claim.all_resources();
+        let message = format!("lost the lock on {resources} ({loss}); {what}");
+        Error::new(ErrorKind::Lost, message).with_loss(loss).lost_by_run()
+    }
+
     pub(crate) fn error(&self, failure: Failure) -> Error {
         failure.into_error(self.record.claim.all_resources(), &self.handle)
     }

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, pause};
-use crate::client::guard::{Guard, Held};
+use crate::client::guard::Guard;
+use crate::client::held::Held;
 use crate::client::kind::{Exclusive, Sole};
 use crate::client::lease::Lease;
 use crate::client::request::LockRequest;

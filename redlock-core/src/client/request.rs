@@ -65,6 +65,8 @@ pub struct LockRequest<K: Kind = Exclusive> {
 
 #[derive(Clone, Copy)]
 enum Wait {
+    /// A single attempt, whose permit may take as long as that of any other request.
+    Never,
     For(Duration),
     Until(Instant),
     Unbounded,
@@ -306,7 +308,7 @@ impl<K: Kind> LockRequest<K> {
     /// If this future is dropped, the library cleans up all that it sent, on all nodes and in the background. Nothing is
     /// sent before the first poll.
     pub async fn try_now(self) -> Result<Option<Guard<K>>, Error> {
-        match self.max_wait(Duration::ZERO).await {
+        match (Self { wait: Some(Wait::Never), ..self }).await {
             Ok(guard) => Ok(Some(guard)),
             Err(error) => {
                 // The request may not have waited at all. If the caller tries again at once, other tasks must run, the
@@ -386,12 +388,18 @@ impl<K: Kind> LockRequest<K> {
             Mode::Shared { gate } => handle.check_sharing(gate)?,
         }
         let start = handle.now();
+        let mut permit_wait = Duration::ZERO;
         let until = match wait.unwrap_or(Wait::For(DEFAULT_WAIT)) {
+            Wait::Never => {
+                permit_wait = DEFAULT_WAIT;
+                Some(start)
+            }
             Wait::For(wait) => Some(start + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::Unbounded => None,
         };
-        let policy = RetryPolicy { until, attempts, delay: retry_delay, outlasts_outages: false };
+        let policy =
+            RetryPolicy { until, attempts, delay: retry_delay, outlasts_outages: false, permit_wait };
         Ok((kind, CheckedRequest { handle, resources, ttl, mode, owner, keep_alive }, start, policy))
     }
 

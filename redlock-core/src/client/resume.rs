@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::client::guard::{Guard, Held};
+use crate::client::guard::Guard;
 use crate::client::handle::Handle;
+use crate::client::held::Held;
 use crate::client::lease::Lease;
 use crate::lease::record::Record;
 use crate::round::extend::{self, Extension};

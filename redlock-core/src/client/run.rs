@@ -15,7 +15,6 @@ use crate::client::kind::Kind;
 use crate::client::lease::Lease;
 use crate::client::run_error::RunError;
 use crate::telemetry;
-use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::report::ReleaseOutcome;
 
@@ -29,15 +28,43 @@ pub(crate) enum End<T> {
     Canceled(Loss),
 }
 
-pub(crate) async fn run<K, F, W>(guard: Guard<K>, work: F) -> Result<W::Output, RunError<W::Output>>
-where
-    K: Kind,
-    F: FnOnce(Lease) -> W,
-    W: Future,
-{
-    let lease = guard.lease();
-    let end = while_held(&lease, work(lease.clone())).await;
-    ended(guard, &lease, end).await
+impl<K: Kind> Guard<K> {
+    /// Runs `work` under the lock, and releases the lock. Returns the output of the work.
+    ///
+    /// Same as [`LockRequest::run`](crate::LockRequest::run) once the lock is held, except that the lock is renewed only
+    /// if [keep-alive](Guard::keep_alive) is on.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let request = redlock.lock("report", Duration::from_secs(5)).keep_alive(KeepAlive::new());
+    /// match request.try_now().await? {
+    ///     Some(guard) => assert_eq!(42, guard.run(async |_lease| 42).await?),
+    ///     None => println!("another client makes the report"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) in the cases of [`LockRequest::run`](crate::LockRequest::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
+    pub async fn run<F, W>(self, work: F) -> Result<W::Output, RunError<W::Output>>
+    where
+        F: FnOnce(Lease) -> W,
+        W: Future,
+    {
+        let lease = self.lease();
+        let end = while_held(&lease, work(lease.clone())).await;
+        ended(self, &lease, end).await
+    }
 }
 
 /// Returns the result of work that has ended, and releases the lock.
@@ -45,7 +72,7 @@ pub(crate) async fn ended<K: Kind, T>(guard: Guard<K>, lease: &Lease, end: End<T
     match end {
         End::Finished(output) => released(guard, lease, output).await,
         End::FinishedWithoutLock(output, loss) => Err(finished_without_lock(lease, loss, output)),
-        End::Canceled(loss) => Err(RunError::lost(error(lease, loss, "the work was canceled"), None)),
+        End::Canceled(loss) => Err(RunError::lost(lease.lost_error(loss, "the work was canceled"), None)),
     }
 }
 
@@ -91,16 +118,5 @@ async fn released<K: Kind, T>(guard: Guard<K>, lease: &Lease, output: T) -> Resu
 }
 
 fn finished_without_lock<T>(lease: &Lease, loss: Loss, output: T) -> RunError<T> {
-    RunError::lost(error(lease, loss, "the work finished without it"), Some(output))
-}
-
-/// Creates the error that `check` returns for a lost lock.
-pub(crate) fn lost(lease: &Lease, loss: Loss) -> Error {
-    error(lease, loss, "stop the work")
-}
-
-fn error(lease: &Lease, loss: Loss, what: &str) -> Error {
-    let resources = &lease.record.claim.all_resources();
-    let message = format!("lost the lock on {resources} ({loss}); {what}");
-    Error::new(ErrorKind::Lost, message).with_loss(loss).lost_by_run()
+    RunError::lost(lease.lost_error(loss, "the work finished without it"), Some(output))
 }

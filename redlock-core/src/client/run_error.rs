@@ -5,7 +5,7 @@ use std::fmt;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
 
-/// The error of [`run`](crate::Redlock::run), with the output of the work if any.
+/// The error of [`run`](crate::LockRequest::run), with the output of the work if any.
 ///
 /// Opaque: match on [`kind`](RunError::kind). There are three cases:
 ///

@@ -6,17 +6,25 @@
 //! Nodes deny new readers while a writer has locked the *gate*. It is only about precedence: exclusion does not depend
 //! on it.
 
+#![allow(private_interfaces)] // nobody else can name `sealed`
+
 pub(super) mod write;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::attempts::CheckedRequest;
 use crate::client::handle::Handle;
-use crate::client::kind::{Read, Write};
+use crate::client::held::Held;
+use crate::client::kind::{Fenceable, Kind, Sole, sealed};
 use crate::client::request::LockRequest;
+use crate::decide::backoff::RetryPolicy;
+use crate::lease::mode::Mode;
 use crate::types::error::Error;
-use crate::types::resource::{IntoResource, Resource};
+use crate::types::fencing_token::FencingToken;
+use crate::types::instant::Instant;
+use crate::types::resource::{IntoResource, Resource, Resources};
 
 /// A lock that many readers or one writer hold, on any machines.
 ///
@@ -144,8 +152,77 @@ impl RwLock {
     }
 }
 
+/// The lock of a writer, which excludes readers and other writers.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub(crate) name: Resource,
+    pub(crate) gate: Resource,
+}
+
+/// The lock of a reader, which readers share.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub(crate) name: Resource,
+    pub(crate) gate: Resource,
+}
+
 impl fmt::Debug for RwLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RwLock").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Kind for Write {}
+impl Sole for Write {}
+
+impl sealed::Kind for Write {
+    type Extra = ();
+
+    fn resources(&self) -> Result<Resources, Error> {
+        Resources::new([self.name.clone()])
+    }
+
+    #[allow(private_interfaces)] // the module of the trait is private
+    async fn acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<(Held, ()), Error> {
+        Ok((write::acquire(request, self.gate.clone(), start, policy).await?, ()))
+    }
+}
+
+impl Fenceable for Write {}
+
+impl sealed::Fenceable for Write {
+    type Token = FencingToken;
+
+    fn token(_: &Resource, number: FencingToken) -> FencingToken {
+        number
+    }
+}
+
+impl Kind for Read {}
+
+impl sealed::Kind for Read {
+    type Extra = ();
+
+    fn resources(&self) -> Result<Resources, Error> {
+        Resources::new([self.name.clone()])
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Shared { gate: self.gate.clone() }
+    }
+
+    #[allow(private_interfaces)] // the module of the trait is private
+    async fn acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<(Held, ()), Error> {
+        Ok((request.attempt_until_acquired(start, &policy).await?, ()))
     }
 }

@@ -3,23 +3,22 @@
 //! A slot is a lock with a published name, so each slot has all guarantees of a lock, and any Redlock client can take
 //! part. A counter over a quorum cannot do this: see the chapter *Patterns*. [`search`] finds a free slot.
 
-pub(super) mod search;
+mod search;
+mod set;
+mod slot;
 mod token;
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::slot::Slot;
 pub use self::token::SlotToken;
 use crate::client::handle::Handle;
 use crate::client::inspect::{self, Inspection};
-use crate::client::kind::Slot;
 use crate::client::request::LockRequest;
-use crate::sync::{Mutex, locked};
 use crate::types::error::Error;
-use crate::types::resource::{IntoResource, Resource, Resources};
-use crate::watch::watcher::Parked;
+use crate::types::resource::{IntoResource, Resource};
 
 /// A fixed number of slots under one name, each held by one client at a time.
 ///
@@ -44,11 +43,7 @@ use crate::watch::watcher::Parked;
 #[derive(Clone)]
 pub struct Slots {
     handle: Arc<Handle>,
-    name: Resource,
-    /// The locks, by index.
-    locks: Arc<[Resource]>,
-    /// The watches of the last search, by index, for the next one. Empty during a search.
-    parked: Arc<Mutex<Vec<Parked>>>,
+    slot: Slot,
 }
 
 impl Slots {
@@ -63,8 +58,7 @@ impl Slots {
             let max = Self::MAX_COUNT;
             return Err(Error::invalid(format!("{count} slots of {name:?} are out of range: 1 to {max}")));
         }
-        let locks: Result<Vec<_>, _> = (0..count).map(|index| lock_name(&name, &index.to_string())).collect();
-        Ok(Self { handle, name, locks: locks?.into(), parked: Arc::default() })
+        Ok(Self { handle, slot: Slot::new(name, count)? })
     }
 
     /// Returns the number of slots.
@@ -84,7 +78,7 @@ impl Slots {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn count(&self) -> usize {
-        self.locks.len()
+        self.slot.locks().len()
     }
 
     /// Returns the names of the locks, in the order of their indices.
@@ -99,7 +93,7 @@ impl Slots {
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn resources(&self) -> &[Resource] {
-        &self.locks
+        self.slot.locks()
     }
 
     /// Acquires any free slot.
@@ -125,7 +119,7 @@ impl Slots {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self, ttl: Duration) -> LockRequest<Slot> {
-        LockRequest::new(Arc::clone(&self.handle), Ok(Slot(self.clone())), ttl)
+        LockRequest::new(Arc::clone(&self.handle), Ok(self.slot.clone()), ttl)
     }
 
     /// Returns the holder of each slot, in the order of the indices.
@@ -156,33 +150,15 @@ impl Slots {
     /// If this future is dropped, the requests in flight continue in the background. The result is discarded.
     pub async fn inspect(&self) -> Result<Vec<Inspection>, Error> {
         let mut inspections = Vec::with_capacity(self.count());
-        for lock in &*self.locks {
+        for lock in self.resources() {
             inspections.push(inspect::inspect(&self.handle, lock.clone()).await?);
         }
         Ok(inspections)
     }
-
-    /// Stores the watches of a search, and returns the watches that were stored before.
-    fn swap_parked(&self, parked: Vec<Parked>) -> Vec<Parked> {
-        mem::replace(&mut *locked(&self.parked), parked)
-    }
-
-    /// Returns the name under which the tasks of this process queue for a slot. It is never locked.
-    fn queue(&self) -> Result<Resources, Error> {
-        Resources::new([lock_name(&self.name, "")?])
-    }
-}
-
-/// Returns the name of the lock of one slot.
-fn lock_name(name: &Resource, index: &str) -> Result<Resource, Error> {
-    Resource::new([name.as_bytes(), b":slot:", index.as_bytes()].concat())
 }
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
-            .field("name", &self.name)
-            .field("count", &self.count())
-            .finish_non_exhaustive()
+        f.debug_struct("Slots").field("slot", &self.slot).finish_non_exhaustive()
     }
 }

@@ -21,7 +21,7 @@ impl SmolRuntime {
     /// # let node = MemoryNode::new("10.0.0.1:6379");
     /// # let ttl = Duration::from_secs(10);
     /// let redlock = Redlock::builder(SmolRuntime::new()).node(node).build()?;
-    /// let guard = smol::block_on(redlock.lock("orders:42", ttl))?;
+    /// let guard = smol::block_on(async { redlock.lock("orders:42", ttl).await })?;
     /// assert!(guard.is_held());
     /// # Ok::<_, redlock_core::Error>(())
     /// ```

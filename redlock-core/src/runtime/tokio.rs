@@ -68,7 +68,7 @@ impl TokioRuntime {
     /// let redlock = Redlock::builder(TokioRuntime::new()).node(node).build()?;
     ///
     /// let runtime = tokio::runtime::Runtime::new()?;
-    /// let guard = runtime.block_on(redlock.lock("orders:42", ttl))?;
+    /// let guard = runtime.block_on(async { redlock.lock("orders:42", ttl).await })?;
     /// assert!(guard.is_held());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```

@@ -87,7 +87,7 @@ pub enum ErrorKind {
     /// The lock is no longer held.
     ///
     /// A quorum reported that its keys are gone, or it was released or detached before an extension. Or
-    /// [`run`](crate::Redlock::run) reports a [loss](crate::Loss) of any kind.
+    /// [`run`](crate::LockRequest::run) reports a [loss](crate::Loss) of any kind.
     Lost,
     /// The lock is held, but it can never be extended again.
     ///
@@ -202,7 +202,7 @@ impl Error {
         use ErrorKind::{Contended, NoQuorum, Overloaded, TooSlow, Undecided};
 
         if matches!(self.0.kind, Contended | Undecided | Overloaded | NoQuorum | TooSlow) {
-            self.0.waited = Some(waited);
+            self.0.waited = Some(waited).filter(|waited| !waited.is_zero());
         }
         self
     }
@@ -230,7 +230,7 @@ impl Error {
 
     /// Returns whether the same call may succeed later without manual changes.
     ///
-    /// It is true for [`Lost`](ErrorKind::Lost) from [`run`](crate::Redlock::run), which acquires another lock. If the
+    /// It is true for [`Lost`](ErrorKind::Lost) from [`run`](crate::LockRequest::run), which acquires another lock. If the
     /// work is not idempotent, check its effects before you repeat it. It is false for an extension of a lease that is
     /// lost, because a loss is final.
     ///
@@ -288,7 +288,7 @@ impl Error {
     /// Returns the reason for which the lock is no longer held, if it is known.
     ///
     /// An extension sets it if the lock was lost or released before, or if a quorum of nodes reported that the keys are
-    /// gone. A resumption sets it in the latter case, and [`run`](crate::Redlock::run) if the lock was lost. All other
+    /// gone. A resumption sets it in the latter case, and [`run`](crate::LockRequest::run) if the lock was lost. All other
     /// errors return `None`. This includes an extension that succeeded only after the lease had expired.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]

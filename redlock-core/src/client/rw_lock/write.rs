@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::attempts::{Attempted, CheckedRequest};
-use crate::client::guard::Held;
+use crate::client::held::Held;
 use crate::client::keep_alive::KeepAlive;
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::mode::Mode;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::Slots;
+use super::set::Set;
 use crate::client::attempts::{Attempted, CheckedRequest, Repetitions, Waited, in_time, pause, while_open};
-use crate::client::guard::Held;
+use crate::client::held::Held;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
 use crate::queue::local_queue::QueuePlace;
 use crate::round::failure::Failure;
@@ -26,7 +26,7 @@ use crate::watch::watcher::{LockWatcher, Parked, WakeReason};
 
 /// Acquires a slot, within the limits of the request. Returns its index.
 pub(crate) async fn acquire(
-    slots: &Slots,
+    slots: &Set,
     request: &CheckedRequest,
     start: Instant,
     policy: RetryPolicy,
@@ -36,7 +36,7 @@ pub(crate) async fn acquire(
 
 /// The search of one request.
 struct Search<'a> {
-    slots: &'a Slots,
+    slots: &'a Set,
     request: &'a CheckedRequest,
     policy: RetryPolicy,
     /// The slots in the order of the search.
@@ -69,8 +69,8 @@ enum Pass {
 }
 
 impl<'a> Search<'a> {
-    fn new(slots: &'a Slots, request: &'a CheckedRequest, policy: RetryPolicy) -> Result<Self, Error> {
-        let (count, first) = (slots.count(), start(request.random(), slots.count()));
+    fn new(slots: &'a Set, request: &'a CheckedRequest, policy: RetryPolicy) -> Result<Self, Error> {
+        let (count, first) = (slots.locks.len(), start(request.random(), slots.locks.len()));
         let candidate = |index: usize| {
             let resources = Resources::new([slots.locks[index].clone()])?;
             Ok(Candidate { index, request: CheckedRequest { resources, ..request.clone() } })
@@ -247,13 +247,13 @@ impl<'a> Search<'a> {
     }
 
     fn all_held(&self) -> Error {
-        let (count, name) = (self.slots.count(), &self.slots.name);
+        let (count, name) = (self.slots.locks.len(), &self.slots.name);
         Error::new(ErrorKind::Contended, format!("all {count} slots of {name:?} are held"))
     }
 
     /// Returns the error of a request that has waited for other tasks of this process.
     fn not_in_turn(&self) -> Error {
-        let (count, name) = (self.slots.count(), &self.slots.name);
+        let (count, name) = (self.slots.locks.len(), &self.slots.name);
         let message =
             format!("all {count} slots of {name:?} are held, or other tasks in this process are ahead");
         Error::new(ErrorKind::Contended, message)

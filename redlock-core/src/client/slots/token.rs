@@ -34,7 +34,7 @@ impl SlotToken {
     /// // The greatest token of each slot, as the protected resource stores it.
     /// let mut greatest = HashMap::new();
     /// let slot = redlock.slots("disks", 2)?.acquire(ttl).fenced().await?;
-    /// let token = slot.token_of_slot().expect("a fenced slot has a token");
+    /// let token = slot.token();
     /// let stored = greatest.entry(token.resource().clone()).or_insert(token.number());
     /// assert!(token.number() >= *stored, "a stale request");
     /// *stored = token.number();
@@ -56,7 +56,7 @@ impl SlotToken {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let slot = redlock.slots("disks", 2)?.acquire(ttl).fenced().await?;
-    /// let token = slot.token_of_slot().expect("a fenced slot has a token");
+    /// let token = slot.token();
     /// // UPDATE disks SET token = $1, .. WHERE slot = $2 AND token <= $1
     /// let parameters = (i64::from(token.number()), token.resource().to_string());
     /// assert_eq!(format!("disks:slot:{}", slot.index()), parameters.1);
