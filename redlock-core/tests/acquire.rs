@@ -64,7 +64,7 @@ fn with_a_hung_majority_acquisition_fails_at_the_node_timeout() {
         assert_eq!(vec!["timed out", "timed out", "timed out", "granted", "granted"], outcomes(&error));
         let causes = "fake-0: timed out after 200.0ms; fake-1: timed out after 200.0ms; fake-2: timed out after 200.0ms";
         assert_eq!(
-            format!("cannot lock \"a\": 3 of 5 nodes failed, so no quorum of 3, after 200.0ms ({causes})"),
+            format!("cannot lock \"a\": 3 of 5 nodes failed, so no quorum of 3 ({causes})"),
             error.to_string()
         );
         assert_eq!(format!("NoQuorum: {error}"), format!("{error:?}"));

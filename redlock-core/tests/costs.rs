@@ -196,7 +196,8 @@ fn a_task_that_waits_in_the_queue_takes_less_than_2_kb() {
     const TASKS: usize = 100;
     let world = granting(5);
     let _guard = block_on(world.redlock.lock("invoice:42", TTL)).unwrap();
-    let mut requests: Vec<_> = (0..=TASKS).map(|_| Box::pin(world.redlock.lock("invoice:42", TTL))).collect();
+    let mut requests: Vec<_> =
+        (0..=TASKS).map(|_| world.redlock.lock("invoice:42", TTL).into_future()).collect();
     // The first task watches, and the others wait in the queue behind it.
     let mut wait = |at: usize| assert!(requests[at].as_mut().now_or_never().is_none());
     wait(0);

@@ -104,6 +104,28 @@ impl Repetitions {
 }
 
 impl CheckedRequest {
+    /// Makes one attempt; returns `None` if another client or task holds the lock.
+    ///
+    /// It makes no attempt if another task of this process holds the lock or waits for it. It repeats the attempt only
+    /// while the votes are split.
+    pub(crate) async fn try_lock(&self, start: Instant) -> Result<Option<Held>, Error> {
+        let until = Some(start + DEFAULT_WAIT);
+        let result = match self.attempt_until_decided(start, until, &mut Repetitions::default()).await {
+            Ok(Attempted::Acquired(held)) => Ok(Some(held)),
+            Ok(Attempted::Busy(_)) => Ok(None),
+            Ok(Attempted::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
+            Ok(Attempted::NotGranted(failure)) => Err(self.error(failure)),
+            Err(error) => Err(error),
+        };
+        let failure = match &result {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(ErrorKind::Contended),
+            Err(error) => Some(error.kind()),
+        };
+        self.record(start, failure);
+        result
+    }
+
     /// Records the end of a request that may have waited, and adds the time to its error.
     pub(super) fn recorded<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
         if result.is_ok() {
@@ -338,7 +360,7 @@ impl CheckedRequest {
 
     /// Returns the end of the wait for a permit: that of the request, but at least a node timeout after `start`.
     pub(super) fn permit_until(&self, start: Instant, policy: &RetryPolicy) -> Option<Instant> {
-        policy.until.map(|until| until.max(start + policy.permit_wait.max(self.node_timeout())))
+        policy.until.map(|until| until.max(start + self.node_timeout()))
     }
 
     /// Waits until another attempt may be in flight.

@@ -9,7 +9,7 @@ use crate::client::attempts::CheckedRequest;
 use crate::client::held::Held;
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::mode::Mode;
-use crate::types::error::Error;
+use crate::types::error::{Error, ErrorKind};
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
@@ -36,8 +36,8 @@ pub struct Fenced<K = Exclusive>(pub(crate) K);
 
 pub(crate) mod sealed {
     use super::{
-        CheckedRequest, Error, FencingToken, Future, Held, Instant, Mode, Resource, Resources, RetryPolicy,
-        fmt,
+        CheckedRequest, Error, ErrorKind, FencingToken, Future, Held, Instant, Mode, Resource, Resources,
+        RetryPolicy, fmt,
     };
 
     /// What a kind decides. A new kind of lock is one implementation.
@@ -53,13 +53,27 @@ pub(crate) mod sealed {
         }
 
         /// Makes attempts within the limits of the request.
-        #[allow(private_interfaces)] // this module is private
         fn acquire(
             &self,
             request: &CheckedRequest,
             start: Instant,
             policy: RetryPolicy,
         ) -> impl Future<Output = Result<(Held, Self::Extra), Error>> + Send;
+
+        /// Attempts once, and repeats the attempt only while the votes are split. Returns `None` if the lock is held.
+        fn try_acquire(
+            &self,
+            request: &CheckedRequest,
+            start: Instant,
+            policy: RetryPolicy,
+        ) -> impl Future<Output = Result<Option<(Held, Self::Extra)>, Error>> + Send {
+            async move {
+                match request.recorded(start, self.acquire(request, start, policy).await) {
+                    Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
+                    acquired => acquired.map(Some),
+                }
+            }
+        }
     }
 
     /// A kind whose holders a fencing token orders.
@@ -80,7 +94,6 @@ impl sealed::Kind for Exclusive {
         Ok(self.0.clone())
     }
 
-    #[allow(private_interfaces)] // the module of the trait is private
     async fn acquire(
         &self,
         request: &CheckedRequest,
@@ -88,6 +101,15 @@ impl sealed::Kind for Exclusive {
         policy: RetryPolicy,
     ) -> Result<(Held, ()), Error> {
         Ok((request.attempt_until_acquired(start, &policy).await?, ()))
+    }
+
+    async fn try_acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        _policy: RetryPolicy,
+    ) -> Result<Option<(Held, ())>, Error> {
+        Ok(request.try_lock(start).await?.map(|held| (held, ())))
     }
 }
 
@@ -115,7 +137,6 @@ impl<K: Fenceable> sealed::Kind for Fenced<K> {
         Mode::Fenced
     }
 
-    #[allow(private_interfaces)] // the module of the trait is private
     async fn acquire(
         &self,
         request: &CheckedRequest,
@@ -123,5 +144,14 @@ impl<K: Fenceable> sealed::Kind for Fenced<K> {
         policy: RetryPolicy,
     ) -> Result<(Held, K::Extra), Error> {
         self.0.acquire(request, start, policy).await
+    }
+
+    async fn try_acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        policy: RetryPolicy,
+    ) -> Result<Option<(Held, K::Extra)>, Error> {
+        self.0.try_acquire(request, start, policy).await
     }
 }

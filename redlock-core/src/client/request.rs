@@ -15,7 +15,7 @@ use crate::client::run_error::RunError;
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::mode::Mode;
 use crate::runtime::BoxFuture;
-use crate::types::error::{Error, ErrorKind};
+use crate::types::error::Error;
 use crate::types::instant::Instant;
 use crate::types::owner::Owner;
 use crate::types::ttl::Ttl;
@@ -65,8 +65,6 @@ pub struct LockRequest<K: Kind = Exclusive> {
 
 #[derive(Clone, Copy)]
 enum Wait {
-    /// A single attempt, whose permit may take as long as that of any other request.
-    Never,
     For(Duration),
     Until(Instant),
     Unbounded,
@@ -300,23 +298,22 @@ impl<K: Kind> LockRequest<K> {
     ///
     /// # Errors
     ///
-    /// Same as [`LockRequest`], except [`Contended`](ErrorKind::Contended), which is `Ok(None)`.
-    /// [`Undecided`](ErrorKind::Undecided) means that the votes were split in each of the attempts.
+    /// Same as [`LockRequest`], except [`Contended`](crate::ErrorKind::Contended), which is `Ok(None)`.
+    /// [`Undecided`](crate::ErrorKind::Undecided) means that the votes were split in each of the attempts.
     ///
     /// # Cancel safety
     ///
     /// If this future is dropped, the library cleans up all that it sent, on all nodes and in the background. Nothing is
     /// sent before the first poll.
     pub async fn try_now(self) -> Result<Option<Guard<K>>, Error> {
-        match (Self { wait: Some(Wait::Never), ..self }).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(error) => {
-                // The request may not have waited at all. If the caller tries again at once, other tasks must run, the
-                // holder among them.
-                let_others_run().await;
-                if error.kind() == ErrorKind::Contended { Ok(None) } else { Err(error) }
-            }
+        let (kind, request, start, policy) = self.max_wait(Duration::ZERO).check()?;
+        let acquired = kind.try_acquire(&request, start, policy).await;
+        if !matches!(acquired, Ok(Some(_))) {
+            // The request may not have waited at all. If the caller tries again at once, other tasks must run, the holder
+            // among them.
+            let_others_run().await;
         }
+        Ok(acquired?.map(|(held, extra)| Guard::new(held, extra)))
     }
 
     /// Runs `work` under the lock and returns its output.
@@ -388,18 +385,12 @@ impl<K: Kind> LockRequest<K> {
             Mode::Shared { gate } => handle.check_sharing(gate)?,
         }
         let start = handle.now();
-        let mut permit_wait = Duration::ZERO;
         let until = match wait.unwrap_or(Wait::For(DEFAULT_WAIT)) {
-            Wait::Never => {
-                permit_wait = DEFAULT_WAIT;
-                Some(start)
-            }
             Wait::For(wait) => Some(start + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::Unbounded => None,
         };
-        let policy =
-            RetryPolicy { until, attempts, delay: retry_delay, outlasts_outages: false, permit_wait };
+        let policy = RetryPolicy { until, attempts, delay: retry_delay, outlasts_outages: false };
         Ok((kind, CheckedRequest { handle, resources, ttl, mode, owner, keep_alive }, start, policy))
     }
 

@@ -182,7 +182,6 @@ impl sealed::Kind for Write {
         Resources::new([self.name.clone()])
     }
 
-    #[allow(private_interfaces)] // the module of the trait is private
     async fn acquire(
         &self,
         request: &CheckedRequest,
@@ -190,6 +189,15 @@ impl sealed::Kind for Write {
         policy: RetryPolicy,
     ) -> Result<(Held, ()), Error> {
         Ok((write::acquire(request, self.gate.clone(), start, policy).await?, ()))
+    }
+
+    async fn try_acquire(
+        &self,
+        request: &CheckedRequest,
+        start: Instant,
+        _policy: RetryPolicy,
+    ) -> Result<Option<(Held, ())>, Error> {
+        Ok(request.try_lock(start).await?.map(|held| (held, ())))
     }
 }
 
@@ -216,7 +224,6 @@ impl sealed::Kind for Read {
         Mode::Shared { gate: self.gate.clone() }
     }
 
-    #[allow(private_interfaces)] // the module of the trait is private
     async fn acquire(
         &self,
         request: &CheckedRequest,

@@ -19,8 +19,6 @@ pub(crate) struct RetryPolicy {
     pub(crate) delay: Duration,
     /// `true` if rounds without a usable quorum do not end the request before its time is over.
     pub(crate) outlasts_outages: bool,
-    /// The shortest limit of the wait for a permit, from the start of the request.
-    pub(crate) permit_wait: Duration,
 }
 
 /// The reason why the last round failed.
@@ -144,13 +142,7 @@ mod tests {
 
     fn policy(millis: u64) -> RetryPolicy {
         let until = Some(START + Duration::from_millis(millis));
-        RetryPolicy {
-            until,
-            attempts: None,
-            delay: Duration::from_millis(200),
-            outlasts_outages: false,
-            permit_wait: Duration::ZERO,
-        }
+        RetryPolicy { until, attempts: None, delay: Duration::from_millis(200), outlasts_outages: false }
     }
 
     proptest! {

@@ -202,7 +202,7 @@ impl Error {
         use ErrorKind::{Contended, NoQuorum, Overloaded, TooSlow, Undecided};
 
         if matches!(self.0.kind, Contended | Undecided | Overloaded | NoQuorum | TooSlow) {
-            self.0.waited = Some(waited).filter(|waited| !waited.is_zero());
+            self.0.waited = Some(waited);
         }
         self
     }

@@ -46,7 +46,6 @@ impl sealed::Kind for Slot {
         Resources::new(self.locks().iter().cloned())
     }
 
-    #[allow(private_interfaces)] // the module of the trait is private
     async fn acquire(
         &self,
         request: &CheckedRequest,
