@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use redlock_examples::Nodes;
-use redlock_redis_rs::{FencingToken, Guard};
+use redlock_redis_rs::FencingToken;
 use rusqlite::{Connection, params};
 
 const TTL: Duration = Duration::from_millis(500);
@@ -45,10 +45,6 @@ impl Account {
     }
 }
 
-fn token(guard: &Guard) -> FencingToken {
-    guard.fencing_token().expect("a fenced lock has a token")
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (nodes, account) = (Nodes::new(), Account::open()?);
@@ -56,24 +52,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The first client reads and is paused. It does not run until the comment "continues".
     let earlier = first.lock("till", TTL).fenced().await?;
-    assert!(account.enter(token(&earlier))?);
+    assert!(account.enter(earlier.token())?);
     let seen = account.balance()?;
 
     // Its lock expires, and the second client acquires it.
     let later = second.lock("till", TTL).fenced().await?;
-    assert!(token(&later) > token(&earlier));
-    assert!(account.enter(token(&later))?);
+    assert!(later.token() > earlier.token());
+    assert!(account.enter(later.token())?);
 
     // The first client continues as if it still held the lock. It is too late, even though no balance was written
     // since.
-    let written = account.set_balance(token(&earlier), seen + 10)?;
-    println!("first client, with {}: {}", token(&earlier), if written { "written" } else { "rejected" });
+    let written = account.set_balance(earlier.token(), seen + 10)?;
+    println!("first client, with {}: {}", earlier.token(), if written { "written" } else { "rejected" });
     assert!(!written);
 
     // Thus the second client reads the balance that it builds upon.
     let seen = account.balance()?;
-    let written = account.set_balance(token(&later), seen + 5)?;
-    println!("second client, with {}: {}", token(&later), if written { "written" } else { "rejected" });
+    let written = account.set_balance(later.token(), seen + 5)?;
+    println!("second client, with {}: {}", later.token(), if written { "written" } else { "rejected" });
     assert!(written);
     assert_eq!(105, account.balance()?);
     Ok(())

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, Client, Script};
-use redlock_redis_rs::{FencingToken, Guard, Redlock};
+use redlock_redis_rs::{FencingToken, Redlock};
 use redlock_testkit::RedisServer;
 
 const TTL: Duration = Duration::from_millis(500);
@@ -44,10 +44,6 @@ impl Configuration {
     }
 }
 
-fn token(guard: &Guard) -> FencingToken {
-    guard.fencing_token().expect("a fenced lock has a token")
-}
-
 fn program(nodes: &[RedisServer]) -> Result<Redlock, redlock_redis_rs::Error> {
     redlock_redis_rs::builder(nodes.iter().map(RedisServer::url))?.build()
 }
@@ -60,22 +56,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The first client reads and is paused. It does not run until the comment "continues".
     let earlier = first.lock("configuration", TTL).fenced().await?;
-    assert!(configuration.enter(token(&earlier)).await?);
+    assert!(configuration.enter(earlier.token()).await?);
     assert_eq!(None, configuration.read().await?);
 
     // Its lock expires, and the second client acquires it.
     let later = second.lock("configuration", TTL).fenced().await?;
-    assert!(token(&later) > token(&earlier));
-    assert!(configuration.enter(token(&later)).await?);
+    assert!(later.token() > earlier.token());
+    assert!(configuration.enter(later.token()).await?);
 
     // The first client continues as if it still held the lock.
-    let written = configuration.write(token(&earlier), "of the first").await?;
-    println!("first client, with {}: {}", token(&earlier), if written { "written" } else { "rejected" });
+    let written = configuration.write(earlier.token(), "of the first").await?;
+    println!("first client, with {}: {}", earlier.token(), if written { "written" } else { "rejected" });
     assert!(!written);
 
     assert_eq!(None, configuration.read().await?, "no value was written in between");
-    let written = configuration.write(token(&later), "of the second").await?;
-    println!("second client, with {}: {}", token(&later), if written { "written" } else { "rejected" });
+    let written = configuration.write(later.token(), "of the second").await?;
+    println!("second client, with {}: {}", later.token(), if written { "written" } else { "rejected" });
     assert!(written);
     assert_eq!(Some("of the second".to_owned()), configuration.read().await?);
     Ok(())

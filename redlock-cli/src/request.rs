@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock_redis_rs::runtime::Instant;
 use redlock_redis_rs::{
-    Error, ErrorKind, Guard, KeepAlive, Lease, ReadGuard, Redlock, ReleaseOutcome, RwLock, Slots,
+    Error, ErrorKind, Guard, KeepAlive, Lease, LockRequest, Redlock, ReleaseOutcome, RwLock, Slots, kind,
 };
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ pub(crate) struct Acquired {
 /// The guard of a lock.
 pub(crate) enum HeldLock {
     Exclusive(Guard),
-    Reader(ReadGuard),
+    Reader(Guard<kind::Read>),
 }
 
 impl HeldLock {
@@ -98,30 +98,36 @@ pub(crate) struct Slot {
     pub(crate) resource: Vec<u8>,
 }
 
-/// Sets the options of a request of any kind, all of which have methods of the same names.
-macro_rules! with_options {
-    ($request:expr, $options:expr, $until:expr) => {{
-        let mut request = $request;
-        request = match $until {
-            Some(until) => request.wait_until(until),
-            None => request.wait_unbounded(),
-        };
-        if let Some(owner) = $options.owner {
-            request = request.owner(owner);
-        }
-        if let Some(settings) = $options.keep_alive {
-            request = request.keep_alive(settings);
-        }
-        request
-    }};
+/// Sets the options of a request.
+fn with_options<K: kind::Kind>(
+    request: LockRequest<K>,
+    options: &Options<'_>,
+    until: Option<Instant>,
+) -> LockRequest<K> {
+    let mut request = match until {
+        Some(until) => request.wait_until(until),
+        None => request.wait_unbounded(),
+    };
+    if let Some(owner) = options.owner {
+        request = request.owner(owner);
+    }
+    if let Some(settings) = options.keep_alive {
+        request = request.keep_alive(settings);
+    }
+    request
 }
 
-/// Sets the options of a request that can be fenced.
-macro_rules! with_all_options {
-    ($request:expr, $options:expr, $until:expr) => {{
-        let request = with_options!($request, $options, $until);
-        if $options.fenced { request.fenced() } else { request }
-    }};
+/// Acquires a lock that can be fenced.
+async fn acquire<K: kind::Fenceable + kind::Owned>(
+    request: LockRequest<K>,
+    options: &Options<'_>,
+    until: Option<Instant>,
+) -> Result<Guard, Error> {
+    let request = with_options(request, options, until);
+    if options.fenced {
+        return request.fenced().await.map(Guard::into_any);
+    }
+    request.await.map(Guard::into_any)
 }
 
 impl<'a> Target<'a> {
@@ -146,16 +152,16 @@ impl<'a> Target<'a> {
         let ttl = options.ttl;
         let lock = match self {
             Self::All { redlock, resources } => {
-                HeldLock::Exclusive(with_all_options!(redlock.lock(*resources, ttl), options, until).await?)
+                HeldLock::Exclusive(acquire(redlock.lock(*resources, ttl), options, until).await?)
             }
-            Self::Writer(lock) => {
-                HeldLock::Exclusive(with_all_options!(lock.write(ttl), options, until).await?)
-            }
-            Self::Reader(lock) => HeldLock::Reader(with_options!(lock.read(ttl), options, until).await?),
+            Self::Writer(lock) => HeldLock::Exclusive(acquire(lock.write(ttl), options, until).await?),
+            Self::Reader(lock) => HeldLock::Reader(with_options(lock.read(ttl), options, until).await?),
             Self::Slot(slots) => {
-                let held = with_all_options!(slots.acquire(ttl), options, until).await?;
-                let slot = Slot { index: held.index(), resource: held.resource().as_bytes().to_vec() };
-                return Ok(Acquired { lock: HeldLock::Exclusive(held.into_guard()), slot: Some(slot) });
+                let guard = acquire(slots.acquire(ttl), options, until).await?;
+                let resource = &guard.resources()[0];
+                let index = slots.resources().iter().position(|lock| lock == resource).unwrap_or_default();
+                let slot = Slot { index, resource: resource.as_bytes().to_vec() };
+                return Ok(Acquired { lock: HeldLock::Exclusive(guard), slot: Some(slot) });
             }
         };
         Ok(Acquired { lock, slot: None })

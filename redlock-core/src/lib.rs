@@ -147,7 +147,7 @@ pub mod kind {
     //! The kinds of locks, which are the parameters of a [`LockRequest`](crate::LockRequest) and its
     //! [`Guard`](crate::Guard).
 
-    pub use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind, Sole};
+    pub use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind, Owned, Sole};
     pub use crate::client::rw_lock::{Read, Write};
     pub use crate::client::slots::Slot;
 }

@@ -1,6 +1,6 @@
 //! This library, with fencing tokens.
 
-use redlock_core::{Guard, Redlock};
+use redlock_core::{Guard, Redlock, kind};
 
 use super::{Contender, TTL};
 
@@ -8,17 +8,17 @@ use super::{Contender, TTL};
 pub(crate) struct Fenced(pub(crate) Redlock);
 
 impl Contender for Fenced {
-    type Held = Guard;
+    type Held = Guard<kind::Fenced>;
 
-    async fn acquire(&self, key: &str) -> Guard {
+    async fn acquire(&self, key: &str) -> Self::Held {
         self.0.lock(key, TTL).fenced().wait_unbounded().await.expect("a quorum replies")
     }
 
-    async fn release(&self, held: Guard) {
+    async fn release(&self, held: Self::Held) {
         held.release().await.expect("a quorum replies");
     }
 
-    async fn extend(&self, held: &mut Guard) {
+    async fn extend(&self, held: &mut Self::Held) {
         held.extend(TTL).await.expect("a quorum holds the lock");
     }
 }

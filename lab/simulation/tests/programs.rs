@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redlock_core::runtime::{BoxFuture, Instant, Runtime};
-use redlock_core::{KeepAlive, Lease, Redlock, SlotLease};
+use redlock_core::{KeepAlive, Lease, Redlock};
 use redlock_simulation::network::{Direction, Network, Notifications, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
 use redlock_testkit::sim::{Clock, Process, Simulation};
@@ -185,9 +185,9 @@ fn holds_slots(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
         loop {
             let request = slots.acquire(TTL).keep_alive(KeepAlive::new()).wait_unbounded();
             if let Ok(guard) = request.await {
-                let (lease, number): (SlotLease, _) = (guard.lease(), number(&witness.process));
+                let number = number(&witness.process);
                 let lasts = MS * u32::try_from(number % 4_000).unwrap();
-                witness.act(lease.index(), || lease.is_held(), number, lasts).await;
+                witness.act(guard.index(), || guard.is_held(), number, lasts).await;
                 drop(guard.release().await);
             }
         }

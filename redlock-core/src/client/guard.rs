@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::client::held::Held;
 use crate::client::keep_alive::{self, KeepAlive};
-use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind};
+use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind, Owned};
 use crate::client::lease::Lease;
 use crate::round::engine::run;
 use crate::round::keep::Keep;
@@ -133,6 +133,33 @@ impl<K: Kind> Guard<K> {
         self.lease()
     }
 
+    /// Returns a view of the lock that outlives the guard, for other tasks.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// let lease = guard.lease();
+    /// tokio::spawn(async move {
+    ///     println!("the lock ended: {}", lease.lost().await);
+    /// });
+    /// # Ok(()) }
+    /// ```
+    pub fn lease(&self) -> Lease {
+        self.held.lease.clone()
+    }
+
+    pub(crate) fn new(held: Held, extra: K::Extra) -> Self {
+        Self { held, extra }
+    }
+}
+
+impl<K: Owned> Guard<K> {
     /// Keeps the lock for `rest` from now on, and consumes the guard.
     ///
     /// Renewals end. Then the keys get this time to live on all nodes, even if it is shorter than before. Use it after
@@ -234,29 +261,26 @@ impl<K: Kind> Guard<K> {
         record.detached()
     }
 
-    /// Returns a view of the lock that outlives the guard, for other tasks.
+    /// Returns the guard without what its kind knows, for code that handles several kinds.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # let guard = redlock.lock("report", ttl).await?;
-    /// let lease = guard.lease();
-    /// tokio::spawn(async move {
-    ///     println!("the lock ended: {}", lease.lost().await);
-    /// });
-    /// # Ok(()) }
+    /// The token of a fenced lock is still that of the [lease](Lease::fencing_token). Call [`index`](Guard::index) of a
+    /// slot before.
+    ///
     /// ```
-    pub fn lease(&self) -> Lease {
-        self.held.lease.clone()
-    }
-
-    pub(crate) fn new(held: Held, extra: K::Extra) -> Self {
-        Self { held, extra }
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Guard, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let fenced = true;
+    /// let request = redlock.lock("orders:42", ttl);
+    /// let guard: Guard = if fenced { request.fenced().await?.into_any() } else { request.await? };
+    /// assert!(guard.fencing_token().is_some());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    pub fn into_any(self) -> Guard {
+        Guard { held: self.held, extra: () }
     }
 }
 

@@ -20,8 +20,11 @@ pub trait Kind: sealed::Kind {}
 /// A kind that can have fencing tokens.
 pub trait Fenceable: Kind + sealed::Fenceable {}
 
-/// A kind with one holder at a time.
-pub trait Sole: Kind {}
+/// A kind whose locks have one holder: all except those of readers.
+pub trait Owned: Kind {}
+
+/// A kind that is always the same lock: all except those of readers and slots.
+pub trait Sole: Owned {}
 
 /// A kind whose guards have an index.
 pub trait Indexed: Kind + sealed::Kind<Extra = usize> {}
@@ -85,6 +88,7 @@ pub(crate) mod sealed {
 }
 
 impl Kind for Exclusive {}
+impl Owned for Exclusive {}
 impl Sole for Exclusive {}
 
 impl sealed::Kind for Exclusive {
@@ -124,6 +128,7 @@ impl sealed::Fenceable for Exclusive {
 }
 
 impl<K: Fenceable> Kind for Fenced<K> {}
+impl<K: Fenceable> Owned for Fenced<K> {}
 impl<K: Fenceable + Sole> Sole for Fenced<K> {}
 
 impl<K: Fenceable> sealed::Kind for Fenced<K> {

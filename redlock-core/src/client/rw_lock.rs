@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::client::attempts::CheckedRequest;
 use crate::client::handle::Handle;
 use crate::client::held::Held;
-use crate::client::kind::{Fenceable, Kind, Sole, sealed};
+use crate::client::kind::{Fenceable, Kind, Owned, Sole, sealed};
 use crate::client::request::LockRequest;
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::mode::Mode;
@@ -173,6 +173,7 @@ impl fmt::Debug for RwLock {
 }
 
 impl Kind for Write {}
+impl Owned for Write {}
 impl Sole for Write {}
 
 impl sealed::Kind for Write {

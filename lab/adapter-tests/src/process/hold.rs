@@ -16,6 +16,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use redlock_core::kind::Owned;
 use redlock_core::{DetachedLease, Guard, KeepAlive, Lease, Redlock};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -98,7 +99,7 @@ fn command(port: &str, words: &[&str]) -> Outcome<String> {
 }
 
 /// Prints the lease.
-async fn detach(guard: Guard) -> Outcome<()> {
+async fn detach<K: Owned>(guard: Guard<K>) -> Outcome<()> {
     println!("{}", serde_json::to_string(&guard.detach().await)?);
     Ok(())
 }

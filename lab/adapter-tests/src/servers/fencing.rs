@@ -1,7 +1,8 @@
 //! Fenced locks on real servers: their costs, and the state of a lease when servers lose keys or counters.
 
+use redlock_core::kind::Fenced;
 use redlock_core::node::NodeErrorKind;
-use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeReport, ReleaseOutcome};
+use redlock_core::{DetachedLease, FencingToken, Lease, LeaseState, NodeReport, ReleaseOutcome};
 
 use super::*;
 use crate::Adapter;
@@ -9,8 +10,8 @@ use crate::native::releases;
 
 const COUNTER: &str = "redlock:fence:{a}";
 
-fn fence(guard: &Guard) -> u64 {
-    guard.fencing_token().unwrap().as_u64()
+fn fence(guard: &Guard<Fenced>) -> u64 {
+    guard.token().as_u64()
 }
 
 /// Returns a number above the times of all servers. From there on, counters increase by one.
@@ -39,7 +40,7 @@ fn counters(servers: &[RedisServer]) -> Vec<String> {
 }
 
 /// Acquires a fenced lock on all nodes, with no request left in flight.
-async fn fenced_by_all(redlock: &Redlock) -> Guard {
+async fn fenced_by_all(redlock: &Redlock) -> Guard<Fenced> {
     let start = Instant::now();
     loop {
         let guard = redlock.lock("a", TTL).fenced().await.unwrap();
@@ -53,7 +54,7 @@ async fn fenced_by_all(redlock: &Redlock) -> Guard {
 }
 
 /// Waits until all nodes have replied or timed out, and returns their reports.
-async fn all_replied(guard: &Guard) -> Vec<NodeReport> {
+async fn all_replied(guard: &Lease) -> Vec<NodeReport> {
     loop {
         let reports = guard.node_reports();
         if !reports.iter().any(|node| matches!(node.outcome(), Outcome::Pending)) {
@@ -296,7 +297,7 @@ pub(crate) async fn a_fenced_lease_is_resumed_with_its_token<A: Adapter>() {
     assert!(lease.contains(&format!("\"fencing_token\":{token}")), "{lease}");
     let lease: DetachedLease = serde_json::from_str(&lease).unwrap();
     let resumed = other.resume(&lease).await.unwrap();
-    assert_eq!(token, fence(&resumed));
+    assert_eq!(token, resumed.fencing_token().unwrap().as_u64());
     drop(resumed.detach().await);
 
     // A newer claim has advanced the counters of a majority, so the lease is not resumed.

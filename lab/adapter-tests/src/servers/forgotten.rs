@@ -1,9 +1,10 @@
 //! Servers that forget their scripts at any moment: each call is then two requests, with faults between them.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
 
-use redlock_core::ReleaseOutcome;
+use redlock_core::{Error, LockRequest, ReleaseOutcome};
 
 use super::*;
 use crate::Adapter;
@@ -59,7 +60,7 @@ pub(crate) async fn nothing_is_denied_or_left_behind_while_servers_forget_script
             let names = [format!("{number}"), format!("{number} as well")];
             let names = &names[cycle % 2..];
             let guard = if number % 2 == 1 {
-                redlock.lock(names, TTL).fenced().await.unwrap()
+                redlock.lock(names, TTL).fenced().await.unwrap().into_any()
             } else {
                 redlock.lock(names, TTL).await.unwrap()
             };
@@ -84,12 +85,12 @@ pub(crate) async fn attempts_lost_between_the_two_calls_are_cleaned_up<A: Adapte
         for cycle in 0..40 {
             // Each task acquires one of two overlapping pairs.
             let names = if (number + cycle) % 2 == 1 { ["a", "b"] } else { ["b", "c"] };
-            let guard = if number < 2 {
-                redlock.lock(names, TTL).try_now().await.unwrap()
+            let request = redlock.lock(names, TTL);
+            if number < 2 {
+                drop(request.try_now().await.unwrap());
             } else {
-                redlock.lock(names, TTL).fenced().try_now().await.unwrap()
-            };
-            drop(guard);
+                drop(request.fenced().try_now().await.unwrap());
+            }
         }
     };
     let all: Vec<_> =
@@ -108,7 +109,7 @@ pub(crate) async fn attempts_lost_between_the_two_calls_are_cleaned_up<A: Adapte
 /// Polls a future `times` times, and lets all other tasks run in between. Returns its output if it is ready.
 async fn polled<T>(future: &mut (impl Future<Output = T> + Unpin), times: usize) -> Option<T> {
     for _ in 0..times {
-        let polled = poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx))).await;
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await;
         if let Poll::Ready(value) = polled {
             return Some(value);
         }
@@ -126,11 +127,7 @@ pub(crate) async fn a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_clea
     for fenced in [false, true] {
         for polls in 0..24 {
             forget(&servers);
-            let mut request = if fenced {
-                redlock.lock(["a", "b"], TTL).fenced().into_future()
-            } else {
-                redlock.lock(["a", "b"], TTL).into_future()
-            };
+            let mut request = any(redlock.lock(["a", "b"], TTL), fenced);
             match polled(&mut request, polls).await {
                 Some(guard) => {
                     let guard = guard.unwrap();
@@ -153,6 +150,11 @@ pub(crate) async fn a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_clea
     no_lock_left(&redlock, &servers).await;
 }
 
+/// Returns a request that may be fenced.
+fn any(request: LockRequest, fenced: bool) -> Pin<Box<dyn Future<Output = Result<Guard, Error>>>> {
+    Box::pin(async move { if fenced { request.fenced().await.map(Guard::into_any) } else { request.await } })
+}
+
 /// Stops servers after they have replied that a script is unknown, before they receive its text.
 async fn hangs_in_between<A: Adapter>(hung: usize, fenced: bool) {
     let servers = five();
@@ -160,11 +162,7 @@ async fn hangs_in_between<A: Adapter>(hung: usize, fenced: bool) {
     all_up(&redlock).await;
     forget(&servers);
     let wait = Duration::from_millis(50);
-    let mut request = if fenced {
-        redlock.lock(["a", "b"], TTL).max_wait(wait).fenced().into_future()
-    } else {
-        redlock.lock(["a", "b"], TTL).max_wait(wait).into_future()
-    };
+    let mut request = any(redlock.lock(["a", "b"], TTL).max_wait(wait), fenced);
     assert!(polled(&mut request, 1).await.is_none());
     tokio::time::sleep(Duration::from_millis(20)).await; // the servers have replied that the script is unknown
     servers[..hung].iter().for_each(RedisServer::pause);

@@ -112,7 +112,7 @@ pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_st
     };
     // The waiting future runs in a separate task, which nothing else wakes.
     let reported = tokio::spawn(remaining_states(guard.lease()));
-    let (worked, ()) = tokio::join!(redlock.run("b", SHORT, work), hang);
+    let (worked, ()) = tokio::join!(redlock.lock("b", SHORT).run(work), hang);
     let reported = tokio::time::timeout(SHORT, reported).await.expect("the loss is reported");
     let (states, still_held) = reported.unwrap();
     let error = worked.unwrap_err();
@@ -133,7 +133,7 @@ pub(crate) async fn keys_deleted_on_a_majority_are_reported_by_the_next_renewal<
     let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     let start = Instant::now();
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
-    let work = redlock.run("a", SHORT, async |_| pending::<()>().await);
+    let work = redlock.lock("a", SHORT).run(async |_| pending::<()>().await);
     assert_eq!(Loss::Revoked { holder: None }, guard.lost().await);
     let reported = start.elapsed();
     assert!(reported < SHORT * 2 / 3, "reported after {reported:?}, with the next renewal but one");
@@ -230,7 +230,7 @@ pub(crate) async fn no_task_remains_after_the_last_guard_and_handle<A: Adapter>(
         }
         assert!(tasks() >= before + 10, "{} tasks, one for each lock at least", tasks());
         let (mut guards, work) = (guards.into_iter(), async |lease: Lease| lease.is_held());
-        assert!(redlock.run("work", SHORT, work).await.unwrap());
+        assert!(redlock.lock("work", SHORT).run(work).await.unwrap());
         guards.next().unwrap().release().await.unwrap();
         drop(guards.next().unwrap().detach().await);
         drop(guards.next().unwrap().forget());

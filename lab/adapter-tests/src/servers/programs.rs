@@ -55,7 +55,7 @@ pub(crate) async fn a_waiter_acquires_the_slot_that_a_program_in_another_languag
         assert_eq!("OK", server.command(&["SET", "s:slot:1", "by-hand", "NX", "PX", "60000"]));
     }
     assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
-    let waiting = tokio::spawn(slots.acquire(TTL).wait_unbounded());
+    let waiting = tokio::spawn(slots.acquire(TTL).wait_unbounded().into_future());
     tokio::task::yield_now().await;
     delete(&servers, "s:slot:1");
     let guard = soon(waiting).await.unwrap().unwrap();
@@ -116,13 +116,16 @@ pub(crate) async fn leadership_ends_in_an_outage_and_returns_after_it<A: Adapter
 pub(crate) async fn a_job_runs_once_a_period_on_one_of_two_machines<A: Adapter>() {
     let servers = five();
     let (one, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
-    let request = |redlock: &Redlock| redlock.lock("job", TTL).once_per(360 * TTL);
-    let failed = request(&one).run(async |_| Err::<(), _>("disk full")).await.unwrap();
+    let (request, period) = (|redlock: &Redlock| redlock.lock("job", TTL), 360 * TTL);
+    let failed = request(&one).once_per(period, async |_| Err::<(), _>("disk full")).await.unwrap();
     assert_eq!(Some(Err("disk full")), failed.into_output());
-    let ran = request(&other).run(async |_| Ok::<_, ()>(42)).await.unwrap();
+    let ran = request(&other).once_per(period, async |_| Ok::<_, ()>(42)).await.unwrap();
     assert_eq!(Some(Ok(42)), ran.into_output());
     let not_called = async |_| -> Result<(), ()> { unreachable!("the job has run") };
-    assert!(matches!(request(&one).run(not_called).await.unwrap(), JobOutcome::Elsewhere(Some(_))));
+    assert!(matches!(
+        request(&one).once_per(period, not_called).await.unwrap(),
+        JobOutcome::Elsewhere(Some(_))
+    ));
     let left = servers.iter().map(|server| server.command(&["PTTL", "job"]).parse::<i64>().unwrap());
     // Nine tenths of an hour, and half a second for clocks, less the duration of this test. A minority may lack the key,
     // because the release of the first job may arrive late on a busy machine.
@@ -135,30 +138,31 @@ pub(crate) async fn a_job_runs_once_a_period_on_one_of_two_machines<A: Adapter>(
 pub(crate) fn a_synchronous_program_keeps_its_lock_while_it_computes<A: Adapter>() {
     let servers = five();
     let builder = || A::builder_with(servers.iter().map(RedisServer::url), &Options::dedicated()).unwrap();
-    let redlock = blocking::Redlock::new(builder().node_timeout(NODE_TIMEOUT)).unwrap();
-    let other = blocking::Redlock::new(builder().node_timeout(NODE_TIMEOUT)).unwrap();
+    let redlock = builder().node_timeout(NODE_TIMEOUT).build().unwrap();
+    let other = builder().node_timeout(NODE_TIMEOUT).build().unwrap();
     let ttl = Duration::from_secs(4);
     let request = redlock.lock("a", ttl).keep_alive(KeepAlive::new());
-    let guard = request.max_wait(TTL).acquire().unwrap();
+    let guard = blocking::acquire(request.max_wait(TTL)).unwrap();
     thread::sleep(3 * ttl);
     guard.check().unwrap();
-    assert!(other.lock("a", TTL).try_now().acquire().unwrap().is_none());
+    assert!(blocking::try_now(other.lock("a", TTL)).unwrap().is_none());
     // The drop waits for the release.
     drop(guard);
-    let guard = other.lock("a", ttl).try_now().acquire().unwrap().expect("the lock is released");
+    let guard = blocking::try_now(other.lock("a", ttl)).unwrap().expect("the lock is released");
     assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
 
-    let lost = redlock.lock("a", ttl).run(|lease| {
+    let lost = blocking::run(redlock.lock("a", ttl), |lease| {
         lease.check()?;
         delete(&servers[..3], "a");
-        assert!(matches!(lease.lost(), Loss::Revoked { .. }));
+        assert!(matches!(blocking::wait(lease.lost()), Loss::Revoked { .. }));
         lease.check()
     });
     let error = lost.unwrap_err();
     assert_eq!(ErrorKind::Lost, error.kind());
     assert_eq!(ErrorKind::Lost, error.into_output().unwrap().unwrap_err().kind());
-    assert!(redlock.health().is_available());
-    assert_eq!((Some(0), Some(0)), (redlock.close(3 * TTL), other.close(3 * TTL)));
+    assert!(blocking::wait(redlock.health()).is_available());
+    let close = |redlock: Redlock| blocking::wait_at_most(3 * TTL, async move { redlock.close().await });
+    assert_eq!((Some(0), Some(0)), (close(redlock), close(other)));
     assert_eq!(Vec::<String>::new(), keys(&servers));
 }
 

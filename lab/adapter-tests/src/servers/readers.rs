@@ -125,15 +125,15 @@ pub(crate) async fn readers_and_writers_that_wait_are_notified<A: Adapter>() {
         assert_eq!("OK", server.command(&["SET", "a", "by-hand", "NX", "PX", "60000"]));
     }
     // Without a notification, each wait would last for 5 s.
-    let reading = tokio::spawn(lock.read(TTL).max_wait(Duration::from_secs(4)));
+    let reading = tokio::spawn(lock.read(TTL).max_wait(Duration::from_secs(4)).into_future());
     tokio::time::sleep(Duration::from_millis(300)).await;
     for server in &servers {
         assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", "by-hand"]));
     }
     let reader = reading.await.unwrap().unwrap();
-    let writing = tokio::spawn(lock.write(TTL).max_wait(Duration::from_secs(4)));
+    let writing = tokio::spawn(lock.write(TTL).max_wait(Duration::from_secs(4)).into_future());
     until(async || redlock.inspect("a:writer").await.unwrap().holder().is_some()).await;
-    let second = tokio::spawn(lock.read(TTL).max_wait(Duration::from_secs(4)));
+    let second = tokio::spawn(lock.read(TTL).max_wait(Duration::from_secs(4)).into_future());
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!writing.is_finished() && !second.is_finished(), "the writer precedes new readers");
     reader.release().await.unwrap();

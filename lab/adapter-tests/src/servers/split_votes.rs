@@ -50,8 +50,7 @@ async fn in_rounds<A: Adapter, T: Send + 'static, F>(
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 pub(crate) async fn a_job_runs_exactly_once_in_each_period_on_ten_machines<A: Adapter>() {
     let job = |redlock: Redlock, name: String| async move {
-        let request = redlock.lock(&name, TTL).once_per(360 * TTL);
-        request.run(async |_| Ok::<_, ()>(())).await.unwrap()
+        redlock.lock(&name, TTL).once_per(360 * TTL, async |_| Ok::<_, ()>(())).await.unwrap()
     };
     in_rounds::<A, _, _>(job, |nodes, round, outcomes| {
         let ran = |outcome: &&JobOutcome<_>| matches!(outcome, JobOutcome::Ran(Ok(())));

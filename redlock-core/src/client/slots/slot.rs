@@ -9,7 +9,7 @@ use super::set::Set;
 use super::token::SlotToken;
 use crate::client::attempts::CheckedRequest;
 use crate::client::held::Held;
-use crate::client::kind::{Fenceable, Fenced, Indexed, Kind, sealed};
+use crate::client::kind::{Fenceable, Fenced, Indexed, Kind, Owned, sealed};
 use crate::decide::backoff::RetryPolicy;
 use crate::types::error::Error;
 use crate::types::fencing_token::FencingToken;
@@ -38,6 +38,7 @@ impl fmt::Debug for Slot {
 }
 
 impl Kind for Slot {}
+impl Owned for Slot {}
 
 impl sealed::Kind for Slot {
     type Extra = usize;

@@ -7,8 +7,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use redlock_core::kind::Owned;
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_core::{Error, Guard, KeepAlive, Lease, Redlock};
+use redlock_core::{Error, Guard, KeepAlive, Lease, LockRequest, Redlock};
 use redlock_testkit::sim::Process;
 
 use super::Client;
@@ -108,11 +109,22 @@ impl Program {
             fenced,
         });
         let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
-        let (once, request) =
-            (self.redlock.lock(names.clone(), ttl).try_now(), self.redlock.lock(names, ttl));
-        let (once, request) = if fenced { (once.fenced(), request.fenced()) } else { (once, request) };
+        let request = self.redlock.lock(names, ttl);
+        let result = if fenced {
+            self.request_in(way, request.fenced()).await
+        } else {
+            self.request_in(way, request).await
+        };
+        self.granted(resources, result)
+    }
+
+    async fn request_in<K: Owned>(
+        &mut self,
+        way: u32,
+        request: LockRequest<K>,
+    ) -> Option<Result<Option<Guard>, Error>> {
         let result = match way {
-            ..4 => Some(once.await),
+            ..4 => Some(request.try_now().await),
             4..8 => {
                 let wait = self.millis(0, 1_500);
                 Some(request.max_wait(wait).await.map(Some))
@@ -124,7 +136,7 @@ impl Program {
                 self.within(patience, request.into_future()).await.map(|result| result.map(Some))
             }
         };
-        self.granted(resources, result)
+        result.map(|result| result.map(|guard| guard.map(Guard::into_any)))
     }
 
     /// Records the result of a request; `None` if the client dropped it.

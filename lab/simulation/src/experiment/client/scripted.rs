@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use redlock_core::kind::Owned;
 use redlock_core::runtime::Runtime;
-use redlock_core::{Guard, KeepAlive};
+use redlock_core::{Error, Guard, KeepAlive, LockRequest};
 
 use super::program::{Program, name};
 use super::writer::{Pace, Writer};
@@ -38,15 +39,11 @@ impl Program {
             once: script.waits.is_none(),
             fenced,
         });
-        let result = match script.waits {
-            None => {
-                let request = self.redlock.lock(name(RESOURCE), ttl).try_now();
-                if fenced { request.fenced().await } else { request.await }
-            }
-            Some(waits) => {
-                let request = self.redlock.lock(name(RESOURCE), ttl).max_wait(waits);
-                if fenced { request.fenced().await.map(Some) } else { request.await.map(Some) }
-            }
+        let request = self.redlock.lock(name(RESOURCE), ttl);
+        let result = if fenced {
+            acquired(request.fenced(), script.waits).await
+        } else {
+            acquired(request, script.waits).await
         };
         self.granted(resources, Some(result))
     }
@@ -91,4 +88,16 @@ impl Program {
             self.process.sleep(ends.saturating_duration_since(self.process.now()).min(STEP)).await;
         }
     }
+}
+
+/// Attempts once, or waits for this time.
+async fn acquired<K: Owned>(
+    request: LockRequest<K>,
+    waits: Option<Duration>,
+) -> Result<Option<Guard>, Error> {
+    let guard = match waits {
+        None => request.try_now().await?,
+        Some(waits) => Some(request.max_wait(waits).await?),
+    };
+    Ok(guard.map(Guard::into_any))
 }

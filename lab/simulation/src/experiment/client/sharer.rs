@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlock_core::{Guard, KeepAlive, ReadGuard, RwLock};
+use redlock_core::kind::{Owned, Read};
+use redlock_core::{Error, Guard, KeepAlive, LockRequest, RwLock};
 
 use super::program::{Program, name};
 use crate::history::{EventKind, TokenNumber};
@@ -30,7 +31,7 @@ impl Program {
             }
             _ => {
                 let patience = self.micros(0, 100_000);
-                self.within(patience, request).await.map(|result| result.map(Some))
+                self.within(patience, request.into_future()).await.map(|result| result.map(Some))
             }
         };
         let Some((guard, token)) = self.granted(vec![0], result) else { return };
@@ -39,7 +40,7 @@ impl Program {
         self.release_reader(guard, token).await;
     }
 
-    async fn hold_as_reader(&mut self, guard: &ReadGuard, token: TokenNumber) {
+    async fn hold_as_reader(&mut self, guard: &Guard<Read>, token: TokenNumber) {
         let client = self.client.0.number;
         let mut known = self.until(guard);
         let kept = self.chance.u32(..4) == 0;
@@ -60,7 +61,7 @@ impl Program {
         }
     }
 
-    async fn release_reader(&mut self, guard: ReadGuard, token: TokenNumber) {
+    async fn release_reader(&mut self, guard: Guard<Read>, token: TokenNumber) {
         let (client, waits) = (self.client.0.number, self.chance.bool());
         self.record(EventKind::Releasing { client, token, waits });
         if waits {
@@ -71,24 +72,34 @@ impl Program {
 
     async fn write(&mut self, lock: &RwLock) {
         let ttl = self.requested();
-        let request =
-            if self.chance.u32(..4) == 0 { self.redlock.lock(name(0), ttl) } else { lock.write(ttl) };
-        let result = match self.chance.u32(..6) {
-            0 => Some(lock.write(ttl).try_now().await),
-            1..5 => {
-                let wait = self.millis(0, 3_000);
-                Some(request.max_wait(wait).await.map(Some))
-            }
-            _ => {
-                let patience = self.micros(0, 400_000);
-                self.within(patience, request).await.map(|result| result.map(Some))
-            }
+        let result = if self.chance.u32(..4) == 0 {
+            self.request_write(self.redlock.lock(name(0), ttl)).await
+        } else {
+            self.request_write(lock.write(ttl)).await
         };
         let granted: Option<(Guard, TokenNumber)> = self.granted(vec![0], result);
         if let Some((guard, token)) = granted {
             self.hold(&guard, token, &[0]).await;
             self.release(guard, token).await;
         }
+    }
+
+    async fn request_write<K: Owned>(
+        &mut self,
+        request: LockRequest<K>,
+    ) -> Option<Result<Option<Guard>, Error>> {
+        let result = match self.chance.u32(..6) {
+            0 => Some(request.try_now().await),
+            1..5 => {
+                let wait = self.millis(0, 3_000);
+                Some(request.max_wait(wait).await.map(Some))
+            }
+            _ => {
+                let patience = self.micros(0, 400_000);
+                self.within(patience, request.into_future()).await.map(|result| result.map(Some))
+            }
+        };
+        result.map(|result| result.map(|guard| guard.map(Guard::into_any)))
     }
 
     /// Records a request, and returns its TTL.
