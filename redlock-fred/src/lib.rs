@@ -36,12 +36,12 @@
 //! | Task | Item |
 //! |---|---|
 //! | Wait for a lock | [`Redlock::lock`], with [`max_wait`](LockRequest::max_wait) |
-//! | Lock without a wait | [`Redlock::try_lock`] |
-//! | Work under a lock that is renewed | [`Redlock::run`], [`keep_alive`](LockRequest::keep_alive) |
+//! | Lock without a wait | [`LockRequest::try_now`] |
+//! | Work under a lock that is renewed | [`LockRequest::run`], [`keep_alive`](LockRequest::keep_alive) |
 //! | Detect a loss | [`Lease::is_held`], [`Lease::lost`] |
 //! | Lock several resources, all or none | `redlock.lock(["a", "b"], ttl)` |
 //! | Run a job once a period | [`LockRequest::once_per`] |
-//! | Elect a leader | [`Redlock::lead`] |
+//! | Elect a leader | [`LockRequest::lead`] |
 //! | Admit up to K holders | [`Redlock::slots`] |
 //! | Admit many readers or one writer | [`Redlock::rw_lock`] |
 //! | Let the resource reject stale holders | [`LockRequest::fenced`] |
@@ -52,7 +52,7 @@
 //! [Patterns] has complete examples. [Guarantees] states the conditions of mutual exclusion: all programs list the same
 //! nodes, nodes keep keys, and clocks run evenly. After a pause longer than the TTL, a stale holder may still write.
 //!
-//! This crate re-exports [redlock-core](https://docs.rs/redlock-core), with its modules `node` and `runtime`, so one
+//! This crate re-exports [redlock-core](https://docs.rs/redlock-core), with its modules `kind`, `node` and `runtime`, so one
 //! dependency is enough.
 //!
 //! [Redlock]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
