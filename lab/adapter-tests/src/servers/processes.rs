@@ -145,7 +145,7 @@ pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
     holder.send_line(&lease);
     assert_eq!("held", holder.next_line());
-    let left = |server: &RedisServer| server.command(&["PTTL", "a"]).parse::<u32>().unwrap();
+    let left = |server: &RedisServer| server.command(&["PTTL", "a"]).parse::<i64>().unwrap();
     let extended = || servers.iter().all(|server| left(server) > 50_000);
     eventually("the lease is extended", PATIENCE, async || extended()).await;
     assert!(redlock.lock("a", TTL).try_now().await.unwrap().is_none());
