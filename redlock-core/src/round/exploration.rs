@@ -41,6 +41,8 @@
 //! - The queue of waiters, and the turn that a release gives to the next one.
 //! - Readers and writers, locks that are kept, and losses of data by nodes, which have models in `lab/model`.
 
+#![allow(clippy::needless_pass_by_value)] // rounds get what ends with them
+
 mod apply;
 mod broken;
 mod catalog;

@@ -8,7 +8,9 @@ use crate::round::exploration::engine::Ended;
 use crate::round::exploration::node::Key;
 use crate::round::exploration::scope::{Keys, NODES};
 use crate::round::exploration::step::Step;
-use crate::round::exploration::world::{Attempt, Call, Flight, Message, NODE_TIMEOUT, Phase, Replies, Run, World, ttl};
+use crate::round::exploration::world::{
+    Attempt, Call, Flight, Message, NODE_TIMEOUT, Phase, Replies, Run, World, ttl,
+};
 use crate::round::extend::{Extend, Extension};
 use crate::round::outcome::outcome;
 use crate::round::release::Release;
@@ -43,7 +45,9 @@ impl World {
                     Keys::Timed => delivered.into_iter().for_each(|position| self.fail(node, position)),
                     // No step depends on the end of the call, which may stay open forever.
                     Keys::Forgotten => {
-                        delivered.into_iter().for_each(|position| drop(self.nodes[node].messages.remove(position)));
+                        if let Some(position) = delivered {
+                            drop(self.nodes[node].messages.remove(position));
+                        }
                     }
                 }
             }
@@ -55,10 +59,13 @@ impl World {
                 self.deliver(node, request.into());
             }
             Step::Reply { node, request } => self.receive(node.into(), request.into(), |outcome| outcome),
-            Step::ReplyUncounted { node, request } => self.receive(node.into(), request.into(), uncounted),
+            Step::ReplyUncounted { node, request } => {
+                self.receive(node.into(), request.into(), |outcome| uncounted(&outcome));
+            }
             Step::Fail { node, request } => self.fail(node.into(), request.into()),
             Step::Refuse { node, request } => {
-                let (node, message) = (usize::from(node), self.nodes[usize::from(node)].messages.remove(request.into()));
+                let (node, message) =
+                    (usize::from(node), self.nodes[usize::from(node)].messages.remove(request.into()));
                 let outcome = Outcome::Failed(NodeError::unavailable("refused"));
                 self.hear((message.client, message.attempt), vec![Ended { node, message, outcome }]);
             }
@@ -175,7 +182,8 @@ impl World {
             let of = (client, number);
             self.end_calls(of, |call| call != Call::Cleanup, false);
             let attempt = self.attempt(of.0, of.1);
-            let (acquire, extend, release) = (attempt.acquire.take(), attempt.extend.take(), attempt.release.take());
+            let (acquire, extend, release) =
+                (attempt.acquire.take(), attempt.extend.take(), attempt.release.take());
             let mut cleanups = Vec::new();
             if let Some(mut run) = acquire {
                 let mut io = Io::default();
@@ -196,7 +204,9 @@ impl World {
                 run.round.interrupt(now, &mut io);
                 cleanups.extend(mem::take(&mut io.cleanups));
             }
-            cleanups.into_iter().for_each(|cleanup| self.clean_up(of, cleanup, None));
+            for cleanup in cleanups {
+                self.clean_up(of, cleanup, None);
+            }
         }
     }
 
@@ -297,9 +307,8 @@ impl World {
         let number = &mut self.clients[usize::from(client)].connections[node];
         let broken = Some(ConnectionId(*number));
         *number += 1;
-        let is_on = |message: &Message| {
-            message.client == client && message.connection == broken && message.is_open()
-        };
+        let is_on =
+            |message: &Message| message.client == client && message.connection == broken && message.is_open();
         while let Some(position) = self.nodes[node].messages.iter().position(is_on) {
             self.fail(node, position);
         }
@@ -307,7 +316,7 @@ impl World {
 }
 
 /// Returns the outcome of a reply that does not count, because its node is in quarantine.
-fn uncounted(outcome: Outcome) -> Outcome {
+fn uncounted(outcome: &Outcome) -> Outcome {
     let granted = matches!(outcome, Outcome::Granted | Outcome::GrantedFenced(_));
     Outcome::Quarantined { granted, quarantine: Quarantine::new(QuarantineReason::Recent) }
 }

@@ -115,8 +115,8 @@ impl<R: Explored> Broken<R> {
     fn changed(&self, mut heard: Heard<R::Tag>) -> Heard<R::Tag> {
         let want = R::want(heard.tag);
         heard.outcome = match (self.variant, heard.outcome) {
-            (Variant::QuarantinedCounts, Outcome::Quarantined { granted: true, .. }) => Outcome::Granted,
-            (Variant::SupersededCounts, Outcome::Superseded(_)) => Outcome::Granted,
+            (Variant::QuarantinedCounts, Outcome::Quarantined { granted: true, .. })
+            | (Variant::SupersededCounts, Outcome::Superseded(_)) => Outcome::Granted,
             (Variant::DenialReleases, Outcome::NotHeld) => Outcome::Released,
             (Variant::SilenceExtends, Outcome::TimedOut) if want == Want::Extend => Outcome::Granted,
             (Variant::SilenceRevokes, Outcome::TimedOut) if want == Want::Extend => {
@@ -171,7 +171,10 @@ impl<R: Explored> Broken<R> {
             for (node, tag) in mem::take(&mut io.sends) {
                 if R::want(tag) == Want::Confirm {
                     let outcome = Outcome::Granted;
-                    self.inner.heard(Heard { node, tag, outcome, connection: None, server: None, sent: at, at }, io);
+                    self.inner.heard(
+                        Heard { node, tag, outcome, connection: None, server: None, sent: at, at },
+                        io,
+                    );
                 } else {
                     io.sends.push((node, tag));
                 }
@@ -181,7 +184,9 @@ impl<R: Explored> Broken<R> {
 
     fn drop_sends(&self, io: &mut Io<R::Tag>) {
         let is_written = |node: usize| {
-            self.inner.record().is_none_or(|record| record.with(|state| state.peers[node].writes.is_written()))
+            self.inner
+                .record()
+                .is_none_or(|record| record.with(|state| state.peers[node].writes.is_written()))
         };
         io.sends.retain(|(node, tag)| match self.variant {
             Variant::LostAttemptNotReleased => R::want(*tag) != Want::Release,
@@ -209,7 +214,9 @@ impl<R: Explored> Round for Broken<R> {
                 let smaller = FencingToken::new(token.as_u64() - 1).unwrap_or(token);
                 Some(Request::Confirm(claim, ttl, smaller))
             }
-            (Variant::ExtensionCreates, Some(Request::Extend(claim, ttl))) => Some(Request::Acquire(claim, ttl)),
+            (Variant::ExtensionCreates, Some(Request::Extend(claim, ttl))) => {
+                Some(Request::Acquire(claim, ttl))
+            }
             (Variant::RefillAfterTheRelease, None) if R::want(tag) == Want::Refill => {
                 let record = self.inner.record()?;
                 Some(record.mode.refill(record.claim.clone(), ttl(), record.fencing_token()))

@@ -65,21 +65,36 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 }
 
 pub(super) const CATALOG: &[Entry] = {
+    use Property::{
+        CountedKeysExist, CountersCover, Exclusion, Increasing, NoLateExtension, NoRevival,
+        NothingLeftBehind, OneResult, Quorum, RefillFollowsQuorum, ReleaseOutcome, Revocation, Unique,
+    };
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
-    use Property::{
-        CountedKeysExist, CountersCover, Exclusion, Increasing, NoLateExtension, NoRevival, NothingLeftBehind, OneResult, Quorum,
-        RefillFollowsQuorum, ReleaseOutcome, Revocation, Unique,
-    };
     &[
         broken(GrantCountsTwice, "a grant counts for two nodes", Exclusion, LOCKS),
         broken(GrantCountsTwice, "the same", Quorum, ALONE),
         broken(QuarantinedCounts, "a grant in quarantine counts", Quorum, faults(1, ALONE)),
         broken(SupersededCounts, "a node with a greater counter counts", Unique, TOKENS),
         broken(SupersededCounts, "the same", NoLateExtension, extended([1, 0], TOKENS)),
-        broken(SilenceExtends, "a node that does not reply counts for an extension", Quorum, faults(2, EXTENSION)),
-        broken(SilenceRevokes, "a node that does not reply denies an extension", Revocation, faults(2, EXTENSION)),
-        broken(ValidityFromTheReply, "the validity counts from the end of the round", CountedKeysExist, ALONE),
+        broken(
+            SilenceExtends,
+            "a node that does not reply counts for an extension",
+            Quorum,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            SilenceRevokes,
+            "a node that does not reply denies an extension",
+            Revocation,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            ValidityFromTheReply,
+            "the validity counts from the end of the round",
+            CountedKeysExist,
+            ALONE,
+        ),
         broken(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysExist, ALONE),
         broken(DeadlineIgnored, "a result does not depend on the time", NoRevival, ALONE),
         broken(DeadlineIgnored, "the same", NoRevival, EXTENSION),
@@ -89,27 +104,72 @@ pub(super) const CATALOG: &[Entry] = {
             CountedKeysExist,
             Scope { attempts: [2, 0], ..ALONE },
         ),
-        broken(NothingConfirmed, "a quorum of grants is enough, even if their counters differ", Unique, TOKENS),
+        broken(
+            NothingConfirmed,
+            "a quorum of grants is enough, even if their counters differ",
+            Unique,
+            TOKENS,
+        ),
         broken(NothingConfirmed, "the same", Increasing, TOKENS),
         broken(NothingConfirmed, "the same", CountersCover, TOKENS),
         broken(HalfConfirms, "a confirmation counts for two nodes", Unique, TOKENS),
         broken(SmallerTokenConfirmed, "a smaller token is confirmed", Unique, TOKENS),
-        broken(RefillAtOnce, "a node is refilled before a quorum has extended", RefillFollowsQuorum, EXTENSION),
-        broken(RefillAfterTheRelease, "a refill is sent although the lease was released", NothingLeftBehind, EXTENSION),
+        broken(
+            RefillAtOnce,
+            "a node is refilled before a quorum has extended",
+            RefillFollowsQuorum,
+            EXTENSION,
+        ),
+        broken(
+            RefillAfterTheRelease,
+            "a refill is sent although the lease was released",
+            NothingLeftBehind,
+            EXTENSION,
+        ),
         broken(ExtensionCreates, "an extension creates a missing key", NothingLeftBehind, EXTENSION),
         broken(LostAttemptNotReleased, "an attempt that is lost is not released", NothingLeftBehind, LOCKS),
-        broken(ReleaseOnlyWhereGranted, "a release is sent only to nodes that granted", NothingLeftBehind, ALONE),
+        broken(
+            ReleaseOnlyWhereGranted,
+            "a release is sent only to nodes that granted",
+            NothingLeftBehind,
+            ALONE,
+        ),
         broken(DropForgotten, "a dropped attempt continues", NothingLeftBehind, faults(1, ALONE)),
-        broken(InterruptionForgotten, "a release is forgotten with its runtime", NothingLeftBehind, faults(1, ALONE)),
+        broken(
+            InterruptionForgotten,
+            "a release is forgotten with its runtime",
+            NothingLeftBehind,
+            faults(1, ALONE),
+        ),
         broken(NoFollowUp, "a release is sent once and never repeated", NothingLeftBehind, datagrams(ALONE)),
         broken(OneReplyEndsCleanup, "any reply ends the cleanup", NothingLeftBehind, datagrams(ALONE)),
-        broken(DeletionEndsCleanup, "a deletion ends the cleanup of all writes", NothingLeftBehind, faults(1, EXTENSION)),
+        broken(
+            DeletionEndsCleanup,
+            "a deletion ends the cleanup of all writes",
+            NothingLeftBehind,
+            faults(1, EXTENSION),
+        ),
         broken(SecondReleaseAtOnce, "the second release does not wait", NothingLeftBehind, datagrams(ALONE)),
         broken(SentForgotten, "the record does not know what was sent", NothingLeftBehind, ALONE),
         broken(UnsentCountsAsSent, "a write whose call is open counts as sent", NothingLeftBehind, ALONE),
-        broken(AnyConnectionIsOrdered, "a release follows a write on any connection", NothingLeftBehind, faults(2, ALONE)),
-        broken(StateReadAtTheReply, "the writes are read at the reply to a release", NothingLeftBehind, faults(1, ALONE)),
-        broken(KeysExpireEarly, "(the assumption) keys expire within the drift allowance", CountedKeysExist, ALONE),
+        broken(
+            AnyConnectionIsOrdered,
+            "a release follows a write on any connection",
+            NothingLeftBehind,
+            faults(2, ALONE),
+        ),
+        broken(
+            StateReadAtTheReply,
+            "the writes are read at the reply to a release",
+            NothingLeftBehind,
+            faults(1, ALONE),
+        ),
+        broken(
+            KeysExpireEarly,
+            "(the assumption) keys expire within the drift allowance",
+            CountedKeysExist,
+            ALONE,
+        ),
         broken(ResultForgotten, "a round has no result once a call has failed", OneResult, ALONE),
         broken(DenialReleases, "a release reports success where there was no key", ReleaseOutcome, ALONE),
     ]

@@ -21,7 +21,8 @@ impl Rounds {
 
 impl World {
     fn describe(&self, step: Step) -> String {
-        let request = |node: u8, request: u8| describe(&self.nodes[usize::from(node)].messages[usize::from(request)]);
+        let request =
+            |node: u8, request: u8| describe(&self.nodes[usize::from(node)].messages[usize::from(request)]);
         match step {
             Step::Attempt { client } => format!("{} begins an attempt", name(client)),
             Step::Cancel { client } => format!("{} drops its attempt", name(client)),
@@ -36,11 +37,15 @@ impl World {
             Step::CarryTwice { node, request: of } => {
                 format!("n{node} carries out {}, and a copy follows", request(node, of))
             }
-            Step::Reply { node, request: of } => format!("the reply of n{node} to {} arrives", request(node, of)),
+            Step::Reply { node, request: of } => {
+                format!("the reply of n{node} to {} arrives", request(node, of))
+            }
             Step::ReplyUncounted { node, request: of } => {
                 format!("the reply of n{node} to {} arrives, in quarantine", request(node, of))
             }
-            Step::Fail { node, request: of } => format!("the reply of n{node} to {} will not arrive", request(node, of)),
+            Step::Fail { node, request: of } => {
+                format!("the reply of n{node} to {} will not arrive", request(node, of))
+            }
             Step::Refuse { node, request: of } => format!("n{node} will not carry out {}", request(node, of)),
             Step::Break { client, node } => format!("the connection of {} to n{node} breaks", name(client)),
             Step::Expire { node } => format!("the key on n{node} expires"),

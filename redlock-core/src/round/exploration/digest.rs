@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 
 use crate::decide::votes::Votes;
 use crate::lease::peer::LeasePeer;
+use crate::round::acquire::Acquire;
 use crate::round::acquire::State;
 use crate::round::exploration::node::Key;
 use crate::round::exploration::scope::{Keys, NODES};
 use crate::round::exploration::world::{Attempt, Call, Client, Flight, Message, Phase, Replies, Run, World};
-use crate::round::acquire::Acquire;
 use crate::types::report::Outcome;
 
 impl World {
@@ -38,7 +38,12 @@ impl World {
                     message.is_open()
                         && (usize::from(message.client), usize::from(message.attempt)) == (index, number)
                 });
-                attempt.hash_rest(client.lapsed, !nodes.is_empty(), calls.map(|message| message.call), hasher);
+                attempt.hash_rest(
+                    client.lapsed,
+                    !nodes.is_empty(),
+                    &calls.map(|message| message.call),
+                    hasher,
+                );
             }
         }
         digest[0] = hasher.finish();
@@ -57,7 +62,8 @@ impl World {
         let key = on.key.map(|key| if is_ended(&key) { Key { round: 0, ..key } } else { key });
         (key, on.counter).hash(hasher);
         // A sum does not depend on the order.
-        let matters = |message: &&Message| !self.is_spent(message.client.into(), message.attempt.into(), node);
+        let matters =
+            |message: &&Message| !self.is_spent(message.client.into(), message.attempt.into(), node);
         on.messages.iter().filter(matters).map(Message::digest).fold(0, u64::wrapping_add).hash(hasher);
         for (index, Client { attempts, connections, lapsed: _ }) in self.clients.iter().enumerate() {
             connections[node].hash(hasher);
@@ -79,10 +85,11 @@ impl Attempt {
         &self,
         lapsed: u8,
         matters: bool,
-        calls: impl Iterator<Item = Call> + Clone,
+        calls: &(impl Iterator<Item = Call> + Clone),
         hasher: &mut Mix,
     ) {
-        let Self { record, phase, extensions, counted: _, deadline, replies: _, at_release, floor, .. } = self;
+        let Self { record, phase, extensions, counted: _, deadline, replies: _, at_release, floor, .. } =
+            self;
         let Self { acquire, extend, release, .. } = self;
         phase.hash(hasher);
         if !matters {
@@ -104,7 +111,11 @@ impl Attempt {
         acquire.map(|run| (run.is_open, run.is_awaited, run.round.inner.state)).hash(hasher);
         acquire.map(|run| run.round.inner.confirmations.is_some()).hash(hasher);
         extend.map(|run| (run.is_open, run.round.inner.extended, extensions, floor)).hash(hasher);
-        release.as_ref().filter(|run| run.is_open).map(|run| (run.round.inner.before, at_release)).hash(hasher);
+        release
+            .as_ref()
+            .filter(|run| run.is_open)
+            .map(|run| (run.round.inner.before, at_release))
+            .hash(hasher);
     }
 
     /// Hashes what belongs to a node.
@@ -161,18 +172,8 @@ fn hash_acquire(run: &Run<Acquire>, node: usize, hasher: &mut Mix) {
 
 impl Message {
     fn digest(&self) -> u64 {
-        let Self {
-            client,
-            attempt,
-            call,
-            request,
-            flight,
-            connection,
-            sent,
-            is_copy,
-            first_reply,
-            cleanup,
-        } = self;
+        let Self { client, attempt, call, request, flight, connection, sent, is_copy, first_reply, cleanup } =
+            self;
         let hasher = &mut Mix::default();
         (client, attempt, call, connection, is_copy, first_reply).hash(hasher);
         request.operation().hash(hasher);
@@ -253,10 +254,10 @@ impl Hasher for Mix {
     }
 
     fn write_isize(&mut self, number: isize) {
-        self.write_u64(number as u64);
+        self.write_u64(u64::from_ne_bytes((number as i64).to_ne_bytes()));
     }
 
     fn write_i32(&mut self, number: i32) {
-        self.write_u64(number as u64);
+        self.write_u64(u32::from_ne_bytes(number.to_ne_bytes()).into());
     }
 }

@@ -7,10 +7,13 @@ use crate::round::acquire::{self, Acquire};
 use crate::round::cleanup::Batch;
 use crate::round::exploration::broken::{Broken, Explored};
 use crate::round::exploration::scope::{Keys, NODES, QUORUM, Transport};
-use crate::round::exploration::world::{Call, Flight, Attempt, Message, Phase, RELEASED, Replies, Run, World, start_of};
+use crate::round::exploration::world::{
+    Attempt, Call, Flight, Message, Phase, RELEASED, Replies, Run, World, start_of,
+};
 use crate::round::extend::{self, Extend};
 use crate::round::release::Release;
 use crate::round::{Cleanup, Heard, Io, Round};
+use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::lease_state::Loss;
 use crate::types::report::{Outcome, ReleaseOutcome};
@@ -116,9 +119,15 @@ impl World {
     }
 
     /// Sends the next release of a claim. It may be carried out at any later time, so it is sent at once.
-    pub(super) fn clean_up(&mut self, (client, attempt): (u8, u8), cleanup: Cleanup, first_reply: Option<Instant>) {
+    pub(super) fn clean_up(
+        &mut self,
+        (client, attempt): (u8, u8),
+        cleanup: Cleanup,
+        first_reply: Option<Instant>,
+    ) {
         let node = cleanup.node;
-        let mut batch = Broken::new(Batch::new(vec![copy_of(&cleanup)], self.rules().node_timeout), self.variant);
+        let mut batch =
+            Broken::new(Batch::new(vec![copy_of(&cleanup)], self.rules().node_timeout), self.variant);
         let mut io = Io::default();
         batch.start(&mut io);
         for (_, position) in io.sends {
@@ -186,7 +195,12 @@ impl World {
         *bits |= 1 << node;
     }
 
-    fn finish_acquire(&mut self, of: (u8, u8), run: Run<Acquire>, result: Option<<Acquire as Round>::Output>) {
+    fn finish_acquire(
+        &mut self,
+        of: (u8, u8),
+        run: Run<Acquire>,
+        result: Option<<Acquire as Round>::Output>,
+    ) {
         let now = self.now(of.0);
         match result {
             Some(Ok(record)) if run.is_awaited => {
@@ -201,7 +215,7 @@ impl World {
 
     /// A client receives a lease.
     fn grant(&mut self, of: (u8, u8), run: &Run<Acquire>) {
-        let token = run.round.inner.record.fencing_token().map(|token| token.as_u64());
+        let token = run.round.inner.record.fencing_token().map(FencingToken::as_u64);
         let attempt = self.attempt(of.0, of.1);
         attempt.phase = Phase::Held;
         attempt.counted = match token {
@@ -236,10 +250,16 @@ impl World {
         self.finish_extend(of, run, result, was_valid);
     }
 
-    fn finish_extend(&mut self, of: (u8, u8), run: Run<Extend>, result: Option<<Extend as Round>::Output>, was_valid: bool) {
+    fn finish_extend(
+        &mut self,
+        of: (u8, u8),
+        run: Run<Extend>,
+        result: Option<<Extend as Round>::Output>,
+        was_valid: bool,
+    ) {
         let newest = self.tokens.iter().copied().max();
         if let Some(Ok(())) = result {
-            let token = run.round.inner.record.fencing_token().map(|token| token.as_u64());
+            let token = run.round.inner.record.fencing_token().map(FencingToken::as_u64);
             let timed = self.scope.keys == Keys::Timed;
             let attempt = self.attempt(of.0, of.1);
             (attempt.counted, attempt.deadline) = (attempt.replies.granted, attempt.extensions);
@@ -296,7 +316,12 @@ impl World {
         self.finish_release(of, run, result);
     }
 
-    fn finish_release(&mut self, of: (u8, u8), run: Run<Release>, result: Option<<Release as Round>::Output>) {
+    fn finish_release(
+        &mut self,
+        of: (u8, u8),
+        run: Run<Release>,
+        result: Option<<Release as Round>::Output>,
+    ) {
         let attempt = self.attempt(of.0, of.1);
         let Replies { granted, denied, failed } = attempt.replies;
         let (replied, denied) = ((granted | denied).count_ones() >= QUORUM, denied.count_ones() >= QUORUM);
@@ -306,7 +331,7 @@ impl World {
         };
         self.seen.wrong_release |= match result {
             Some(Ok(outcome)) => Some(outcome) != expected || !replied,
-            Some(Err(_)) => NODES as u32 - failed.count_ones() >= QUORUM,
+            Some(Err(_)) => (failed.count_ones() + QUORUM) as usize <= NODES,
             None => false,
         };
         self.put_back(of, run, |call| matches!(call, Call::Release), |attempt| &mut attempt.release);

@@ -29,19 +29,29 @@ impl Node {
     }
 
     /// Carries out a request by `own`: the key that it would set.
-    pub(super) fn apply(&mut self, request: &Request, own: Key, variant: Variant) -> Result<Reply, NodeError> {
+    pub(super) fn apply(
+        &mut self,
+        request: &Request,
+        own: Key,
+        variant: Variant,
+    ) -> Result<Reply, NodeError> {
         let shared = variant == Variant::OneTokenForAllAttempts;
         let is_own = |key: Key| key.client == own.client && (key.attempt == own.attempt || shared);
-        let denied = |key: Key| Reply::Denied(Denial::by(claim(key.client, key.attempt.into()).token().clone()));
+        let denied =
+            |key: Key| Reply::Denied(Denial::by(claim(key.client, key.attempt.into()).token().clone()));
         let held = self.key;
         let counted = |counter| Reply::Counted(FencingToken::new(counter).expect("counters are at least 1"));
         Ok(match (request, held) {
-            (Request::Acquire(..) | Request::AcquireFenced(..) | Request::Refill(..), Some(key)) if !is_own(key) => {
+            (Request::Acquire(..) | Request::AcquireFenced(..) | Request::Refill(..), Some(key))
+                if !is_own(key) =>
+            {
                 denied(key)
             }
             (Request::Extend(..) | Request::Confirm(..), Some(key)) if !is_own(key) => denied(key),
             (Request::Extend(..) | Request::Confirm(..), None) => Reply::Denied(Denial::of_gone_key()),
-            (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _) if token.as_u64() < self.counter => {
+            (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _)
+                if token.as_u64() < self.counter =>
+            {
                 Reply::Superseded(FencingToken::new(self.counter).expect("counters are at least 1"))
             }
             (Request::Acquire(..), _) => {

@@ -106,8 +106,9 @@ fn nothing_left_behind(world: &World, client: usize) -> bool {
     let ended = world.clients[client].attempts.iter().enumerate();
     ended.filter(|(_, attempt)| attempt.phase == Phase::Ended).all(|(number, attempt)| {
         world.nodes.iter().all(|node| {
-            let is_own =
-                |key: Key| (usize::from(key.client), usize::from(key.attempt), key.by_copy) == (client, number, false);
+            let is_own = |key: Key| {
+                (usize::from(key.client), usize::from(key.attempt), key.by_copy) == (client, number, false)
+            };
             let of = |message: &&Message| {
                 (usize::from(message.client), usize::from(message.attempt)) == (client, number)
             };
@@ -122,7 +123,8 @@ fn nothing_left_behind(world: &World, client: usize) -> bool {
 /// Returns true if a release of the claim follows this call, or is it.
 fn is_cleaned_up(attempt: &Attempt, message: &Message) -> bool {
     // An attempt that is lost releases its claim when the call has ended.
-    let awaits = attempt.acquire.is_some() && attempt.release.is_none() && matches!(message.call, Call::Acquire(_));
+    let awaits =
+        attempt.acquire.is_some() && attempt.release.is_none() && matches!(message.call, Call::Acquire(_));
     let is_lost = attempt.record.term().1.is_none();
     message.is_open() && (message.is_release() || awaits && is_lost)
 }

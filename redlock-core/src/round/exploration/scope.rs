@@ -77,9 +77,11 @@ impl fmt::Display for Scope {
         })?;
         let sum = |counts: &[u8; CLIENTS]| counts.map(|count| count.to_string()).join("+");
         write!(f, ", attempts {}, extensions {}, faults {faults}", sum(attempts), sum(extensions))?;
-        for (is_possible, name) in
-            [(kinds.quarantine, "quarantine"), (kinds.refusal, "refusals"), (kinds.interruption, "interruptions")]
-        {
+        for (is_possible, name) in [
+            (kinds.quarantine, "quarantine"),
+            (kinds.refusal, "refusals"),
+            (kinds.interruption, "interruptions"),
+        ] {
             if is_possible && *faults > 0 {
                 write!(f, ", {name}")?;
             }

@@ -80,7 +80,11 @@ fn broken_variants_are_detected_by_the_property_they_violate() {
             assert!(steps.contains(step), "an impossible step in the trace");
             path.then(*step)
         });
-        assert!(!rounds.holds(entry.violates, &end), "{:?}: no violation at the end of the trace", entry.variant);
+        assert!(
+            !rounds.holds(entry.violates, &end),
+            "{:?}: no violation at the end of the trace",
+            entry.variant
+        );
     }
 }
 
@@ -195,5 +199,7 @@ fn variants_and_their_traces() {
         println!("| {variant:?} | {does} | {violates:?} | {length} | {states} | {scope} |");
         traces.push((variant, rounds.describe(&trace)));
     }
-    traces.iter().for_each(|(variant, lines)| println!("\n{variant:?}:\n  {}", lines.join("\n  ")));
+    for (variant, lines) in traces {
+        println!("\n{variant:?}:\n  {}", lines.join("\n  "));
+    }
 }

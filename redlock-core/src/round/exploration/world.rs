@@ -315,10 +315,7 @@ impl Message {
 
     /// Returns true if it can create the key.
     pub(super) fn is_write(&self) -> bool {
-        matches!(
-            self.request,
-            Request::Acquire(..) | Request::AcquireFenced(..) | Request::Refill(..)
-        )
+        matches!(self.request, Request::Acquire(..) | Request::AcquireFenced(..) | Request::Refill(..))
     }
 }
 
