@@ -6,6 +6,8 @@
 pub(crate) mod acquire;
 pub(crate) mod cleanup;
 pub(crate) mod engine;
+#[cfg(all(test, not(loom)))]
+mod exploration;
 pub(crate) mod extend;
 pub(crate) mod failure;
 pub(crate) mod health;

@@ -18,9 +18,11 @@
 //!
 //! # A model beside the real core
 //!
-//! The rounds of the real core are values, but they contain times, and the tasks around them are futures. Such states
-//! cannot be compared. Driven directly, each state would be visited once for each of the millions of paths that lead to
-//! it. Thus the model implements the protocol again, with plain values.
+//! The explorer of this crate also drives the rounds of `redlock-core` themselves (`round/exploration` there): acquire,
+//! confirm, extend, refill, release and cleanup, with the same properties and broken rounds of its own. Its states are
+//! paths of steps, which are built again to be compared, so its scopes are smaller. What it proves of the code does not
+//! rest on this model any more. The model remains for larger scopes, for quarantine in them, and for the replay below; it
+//! implements the protocol again, with plain values.
 //!
 //! The test `tests/replay` verifies that the two agree. It carries out random walks of the model with the real core, in
 //! a scope larger than can be explored. After every step, the keys on the nodes, the open calls and the results of the

@@ -14,6 +14,7 @@ use crate::types::ttl::Ttl;
 
 /// The reason why a lease is at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) enum Degraded {
     /// Too few nodes replied to the last extension.
     Unreachable,
@@ -25,6 +26,7 @@ pub(crate) enum Degraded {
 
 /// The facts from which the state of one lease is derived.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct LeaseStatus {
     /// The moment at which the lease is no longer valid. It is the origin of time until a quorum has granted.
     deadline: Instant,

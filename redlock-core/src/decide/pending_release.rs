@@ -25,6 +25,7 @@ use crate::types::instant::Instant;
 
 /// The state of the writes of a claim on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct WriteState {
     /// True if the node reported that it has the key of this claim.
     written: bool,
@@ -106,6 +107,7 @@ impl WriteState {
 
 /// The pending cleanup of a claim on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct PendingRelease {
     writes: WriteState,
     /// The time of the reply to the first release.

@@ -7,6 +7,7 @@ use crate::types::report::Outcome;
 
 /// The knowledge of a lease about one node.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct LeasePeer {
     /// The writes that may be, or become, a key on this node.
     pub(crate) writes: WriteState,

@@ -40,6 +40,7 @@ pub(crate) struct Record {
 
 /// The facts about a lock.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct State {
     pub(crate) status: LeaseStatus,
     /// `true` once releases may be sent: no write begins afterwards.

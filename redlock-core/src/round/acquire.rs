@@ -30,23 +30,25 @@ use crate::types::report::Outcome;
 use crate::types::ttl::Ttl;
 
 /// One attempt.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Acquire {
     rules: Rules,
     /// The lease, which nobody else knows until it is won.
-    record: Arc<Record>,
+    pub(super) record: Arc<Record>,
     ttl: Ttl,
     /// The votes on the claim; moved to the record of a lease that was won.
-    votes: Votes,
+    pub(super) votes: Votes,
     /// The votes on the token, if it has to be confirmed. Boxed, because most attempts have none.
-    confirmations: Option<Box<Votes>>,
+    pub(super) confirmations: Option<Box<Votes>>,
     /// The nodes that granted during the confirmation, with a counter below the token.
-    late: SmallVec<[usize; 4]>,
-    state: State,
+    pub(super) late: SmallVec<[usize; 4]>,
+    pub(super) state: State,
 }
 
 /// The state of the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum State {
     Open,
     Won,
     Lost {
@@ -59,6 +61,7 @@ enum State {
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) enum Lane {
     Claim,
     Confirm,

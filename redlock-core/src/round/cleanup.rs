@@ -187,14 +187,14 @@ impl Drop for Task {
 }
 
 /// The releases of several claims on one node. The tag is the position.
-struct Batch {
+pub(super) struct Batch {
     batch: Vec<Option<Cleanup>>,
     replied: bool,
     node_timeout: Duration,
 }
 
 impl Batch {
-    fn new(batch: Vec<Cleanup>, node_timeout: Duration) -> Self {
+    pub(super) fn new(batch: Vec<Cleanup>, node_timeout: Duration) -> Self {
         Self { batch: batch.into_iter().map(Some).collect(), replied: false, node_timeout }
     }
 }

@@ -40,17 +40,19 @@ pub(crate) struct Extension {
 }
 
 /// One extension. It also serves a process that resumes the lease of another one.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Extend {
     rules: Rules,
-    record: Arc<Record>,
+    pub(super) record: Arc<Record>,
     extension: Extension,
-    votes: Votes,
+    pub(super) votes: Votes,
     /// True once a quorum has extended, so that nodes may be refilled.
-    extended: bool,
+    pub(super) extended: bool,
 }
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) enum Lane {
     Extend,
     Refill,

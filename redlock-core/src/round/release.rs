@@ -21,12 +21,13 @@ use crate::types::instant::Instant;
 use crate::types::report::ReleaseOutcome;
 
 /// The releases of a lease that has ended.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Release {
     rules: Rules,
-    record: Arc<Record>,
+    pub(super) record: Arc<Record>,
     /// The outcome, as far as it was known before the nodes replied.
-    before: ReleaseOutcome,
-    votes: Votes,
+    pub(super) before: ReleaseOutcome,
+    pub(super) votes: Votes,
     /// The number of nodes that carry out the release before what is sent to them next; `None` if no task waits for the
     /// turn.
     in_order: Option<usize>,

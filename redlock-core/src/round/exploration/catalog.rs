@@ -1,0 +1,176 @@
+//! Every broken variant, and the property that detects it. An exploration without a violation means something only if it
+//! detects these.
+
+use crate::round::exploration::broken::Variant;
+use crate::round::exploration::property::Property;
+use crate::round::exploration::scope::{Keys, Kinds, Scope, Transport};
+
+/// A broken variant, and the property that detects it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) variant: Variant,
+    /// A description of the change.
+    pub(super) does: &'static str,
+    /// The property that the shortest trace violates.
+    pub(super) violates: Property,
+    /// A scope that is large enough to detect it.
+    pub(super) scope: Scope,
+}
+
+/// One attempt of each of two clients.
+pub(super) const LOCKS: Scope = Scope {
+    transport: Transport::Streams,
+    attempts: [1, 1],
+    extensions: [0, 0],
+    faults: 0,
+    kinds: Kinds::NONE,
+    fenced: false,
+    counters: [0; 3],
+    keys: Keys::Timed,
+};
+
+/// One lease that is extended once.
+pub(super) const EXTENSION: Scope = Scope { attempts: [1, 0], extensions: [1, 0], ..LOCKS };
+
+/// The attempts of two clients, with tokens, where keys may vanish.
+pub(super) const TOKENS: Scope = Scope { fenced: true, counters: [1, 1, 2], keys: Keys::Forgotten, ..LOCKS };
+
+/// The attempt of one client.
+pub(super) const ALONE: Scope = Scope { attempts: [1, 0], ..LOCKS };
+
+pub(super) const fn faults(faults: u8, scope: Scope) -> Scope {
+    Scope { faults, kinds: Kinds::ALL, ..scope }
+}
+
+/// Leaves only the faults of the network, and dropped attempts.
+pub(super) const fn only(scope: Scope) -> Scope {
+    Scope { kinds: Kinds::NONE, ..scope }
+}
+
+/// With tokens, and nodes whose counters differ.
+pub(super) const fn fenced(scope: Scope) -> Scope {
+    Scope { fenced: true, counters: [0, 0, 1], ..scope }
+}
+
+pub(super) const fn datagrams(scope: Scope) -> Scope {
+    Scope { transport: Transport::Datagrams, ..scope }
+}
+
+pub(super) const fn extended(extensions: [u8; 2], scope: Scope) -> Scope {
+    Scope { extensions, ..scope }
+}
+
+const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Entry {
+    Entry { variant, does, violates, scope }
+}
+
+pub(super) const CATALOG: &[Entry] = {
+    use Property::{
+        CountedKeysExist, CountersCover, Exclusion, Increasing, NoLateExtension, NoRevival,
+        NothingLeftBehind, OneResult, Quorum, RefillFollowsQuorum, ReleaseOutcome, Revocation, Unique,
+    };
+    #[allow(clippy::enum_glob_use)] // every variant is in the list
+    use Variant::*;
+    &[
+        broken(GrantCountsTwice, "a grant counts for two nodes", Exclusion, LOCKS),
+        broken(GrantCountsTwice, "the same", Quorum, ALONE),
+        broken(QuarantinedCounts, "a grant in quarantine counts", Quorum, faults(1, ALONE)),
+        broken(SupersededCounts, "a node with a greater counter counts", Unique, TOKENS),
+        broken(SupersededCounts, "the same", NoLateExtension, extended([1, 0], TOKENS)),
+        broken(
+            SilenceExtends,
+            "a node that does not reply counts for an extension",
+            Quorum,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            SilenceRevokes,
+            "a node that does not reply denies an extension",
+            Revocation,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            ValidityFromTheReply,
+            "the validity counts from the end of the round",
+            CountedKeysExist,
+            ALONE,
+        ),
+        broken(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysExist, ALONE),
+        broken(DeadlineIgnored, "a result does not depend on the time", NoRevival, ALONE),
+        broken(DeadlineIgnored, "the same", NoRevival, EXTENSION),
+        broken(
+            OneTokenForAllAttempts,
+            "all attempts of a client have one token",
+            CountedKeysExist,
+            Scope { attempts: [2, 0], ..ALONE },
+        ),
+        broken(
+            NothingConfirmed,
+            "a quorum of grants is enough, even if their counters differ",
+            Unique,
+            TOKENS,
+        ),
+        broken(NothingConfirmed, "the same", Increasing, TOKENS),
+        broken(NothingConfirmed, "the same", CountersCover, TOKENS),
+        broken(HalfConfirms, "a confirmation counts for two nodes", Unique, TOKENS),
+        broken(SmallerTokenConfirmed, "a smaller token is confirmed", Unique, TOKENS),
+        broken(
+            RefillAtOnce,
+            "a node is refilled before a quorum has extended",
+            RefillFollowsQuorum,
+            EXTENSION,
+        ),
+        broken(
+            RefillAfterTheRelease,
+            "a refill is sent although the lease was released",
+            NothingLeftBehind,
+            EXTENSION,
+        ),
+        broken(ExtensionCreates, "an extension creates a missing key", NothingLeftBehind, EXTENSION),
+        broken(LostAttemptNotReleased, "an attempt that is lost is not released", NothingLeftBehind, LOCKS),
+        broken(
+            ReleaseOnlyWhereGranted,
+            "a release is sent only to nodes that granted",
+            NothingLeftBehind,
+            ALONE,
+        ),
+        broken(DropForgotten, "a dropped attempt continues", NothingLeftBehind, faults(1, ALONE)),
+        broken(
+            InterruptionForgotten,
+            "a release is forgotten with its runtime",
+            NothingLeftBehind,
+            faults(1, ALONE),
+        ),
+        broken(NoFollowUp, "a release is sent once and never repeated", NothingLeftBehind, datagrams(ALONE)),
+        broken(OneReplyEndsCleanup, "any reply ends the cleanup", NothingLeftBehind, datagrams(ALONE)),
+        broken(
+            DeletionEndsCleanup,
+            "a deletion ends the cleanup of all writes",
+            NothingLeftBehind,
+            faults(1, EXTENSION),
+        ),
+        broken(SecondReleaseAtOnce, "the second release does not wait", NothingLeftBehind, datagrams(ALONE)),
+        broken(SentForgotten, "the record does not know what was sent", NothingLeftBehind, ALONE),
+        broken(UnsentCountsAsSent, "a write whose call is open counts as sent", NothingLeftBehind, ALONE),
+        broken(
+            AnyConnectionIsOrdered,
+            "a release follows a write on any connection",
+            NothingLeftBehind,
+            faults(2, ALONE),
+        ),
+        broken(
+            StateReadAtTheReply,
+            "the writes are read at the reply to a release",
+            NothingLeftBehind,
+            faults(1, ALONE),
+        ),
+        broken(
+            KeysExpireEarly,
+            "(the assumption) keys expire within the drift allowance",
+            CountedKeysExist,
+            ALONE,
+        ),
+        broken(ResultForgotten, "a round has no result once a call has failed", OneResult, ALONE),
+        broken(DenialReleases, "a release reports success where there was no key", ReleaseOutcome, ALONE),
+    ]
+};

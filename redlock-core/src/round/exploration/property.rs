@@ -1,0 +1,134 @@
+//! The invariants of every state.
+
+use crate::round::exploration::node::Key;
+use crate::round::exploration::possible::is_valid;
+use crate::round::exploration::scope::{CLIENTS, NODES, QUORUM};
+use crate::round::exploration::world::{Attempt, Call, Message, Phase, World};
+
+/// A property of the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Property {
+    /// At most one client has a valid lease.
+    Exclusion,
+    /// As long as a lease is valid, its key exists on every node that counted for it.
+    CountedKeysExist,
+    /// A lease was granted, and extended, by a quorum of nodes that count.
+    Quorum,
+    /// If an ended attempt has a key on a node, or a write in flight to it, its release is pending there. Thus no write
+    /// follows the end of the cleanup. Writes by the second copy of a request are exempt: no client can know of them.
+    NothingLeftBehind,
+    /// A lease that has ended does not become valid again, and none is granted without validity.
+    NoRevival,
+    /// A round has a result at the latest when its last call ends. Batches of cleanup are rounds, too.
+    OneResult,
+    /// A release reports what has happened.
+    ReleaseOutcome,
+    /// A lease is reported as revoked only if a quorum has denied an extension.
+    Revocation,
+    /// No node is refilled before a quorum has extended the lease.
+    RefillFollowsQuorum,
+    /// No two leases have the same token.
+    Unique,
+    /// A token is greater than those of all leases that were received before its attempt began.
+    Increasing,
+    /// No extension succeeds if it began after a newer token was received.
+    NoLateExtension,
+    /// A quorum of counters is at least as great as each token that was received.
+    CountersCover,
+}
+
+/// The properties of locks whose keys exist for their TTL.
+pub(super) const OF_LOCKS: &[Property] = &[
+    Property::Exclusion,
+    Property::CountedKeysExist,
+    Property::Quorum,
+    Property::NothingLeftBehind,
+    Property::NoRevival,
+    Property::OneResult,
+    Property::ReleaseOutcome,
+    Property::Revocation,
+    Property::RefillFollowsQuorum,
+    Property::Unique,
+    Property::Increasing,
+    Property::NoLateExtension,
+    Property::CountersCover,
+];
+
+/// The properties of tokens, which hold even if keys vanish.
+pub(super) const OF_TOKENS: &[Property] = &[
+    Property::Quorum,
+    Property::RefillFollowsQuorum,
+    Property::Unique,
+    Property::Increasing,
+    Property::NoLateExtension,
+    Property::CountersCover,
+];
+
+impl Property {
+    pub(super) fn holds(self, world: &World) -> bool {
+        let seen = &world.seen;
+        match self {
+            Self::Exclusion => valid(world).count() <= 1,
+            Self::CountedKeysExist => valid(world).all(|client| counted_keys_exist(world, client)),
+            Self::Quorum => !seen.no_quorum,
+            Self::NothingLeftBehind => (0..CLIENTS).all(|client| nothing_left_behind(world, client)),
+            Self::NoRevival => !seen.revived,
+            Self::OneResult => !seen.no_result,
+            Self::ReleaseOutcome => !seen.wrong_release,
+            Self::Revocation => !seen.wrong_loss,
+            Self::RefillFollowsQuorum => !seen.early_refill,
+            Self::Unique => !seen.same_token,
+            Self::Increasing => !seen.decreasing,
+            Self::NoLateExtension => !seen.late_extension,
+            Self::CountersCover => world.tokens.iter().all(|token| counters_cover(world, *token)),
+        }
+    }
+}
+
+/// Returns the clients that have a valid lease.
+fn valid(world: &World) -> impl Iterator<Item = usize> {
+    let has = |client: &usize| {
+        let own = &world.clients[*client];
+        own.attempts.last().is_some_and(|last| is_valid(own, last))
+    };
+    (0..CLIENTS).filter(has)
+}
+
+fn counted_keys_exist(world: &World, client: usize) -> bool {
+    let own = &world.clients[client];
+    let Some(last) = own.attempts.last() else { return true };
+    let is_own = |key: Key| (usize::from(key.client), key.attempt) == (client, own.last());
+    let counted = (0..NODES).filter(|node| last.counted & 1 << node != 0);
+    counted.into_iter().all(|node| world.nodes[node].key.is_some_and(is_own))
+}
+
+fn nothing_left_behind(world: &World, client: usize) -> bool {
+    let ended = world.clients[client].attempts.iter().enumerate();
+    ended.filter(|(_, attempt)| attempt.phase == Phase::Ended).all(|(number, attempt)| {
+        world.nodes.iter().all(|node| {
+            let is_own = |key: Key| {
+                (usize::from(key.client), usize::from(key.attempt), key.by_copy) == (client, number, false)
+            };
+            let of = |message: &&Message| {
+                (usize::from(message.client), usize::from(message.attempt)) == (client, number)
+            };
+            let mut own = node.messages.iter().filter(of);
+            let to_come = |message: &Message| message.is_write() && message.is_to_come() && !message.is_copy;
+            let may_be_there = node.key.is_some_and(is_own) || own.clone().any(to_come);
+            !may_be_there || own.any(|message| is_cleaned_up(attempt, message))
+        })
+    })
+}
+
+/// Returns true if a release of the claim follows this call, or is it.
+fn is_cleaned_up(attempt: &Attempt, message: &Message) -> bool {
+    // An attempt that is lost releases its claim when the call has ended.
+    let awaits =
+        attempt.acquire.is_some() && attempt.release.is_none() && matches!(message.call, Call::Acquire(_));
+    let is_lost = attempt.record.term().1.is_none();
+    message.is_open() && (message.is_release() || awaits && is_lost)
+}
+
+fn counters_cover(world: &World, token: u64) -> bool {
+    world.nodes.iter().filter(|node| node.counter >= token).count() >= QUORUM as usize
+}
