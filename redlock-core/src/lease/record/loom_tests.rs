@@ -28,8 +28,10 @@ fn every_view_notices_a_loss() {
             thread::spawn(move || record.lose(Loss::Detached, Instant::ORIGIN))
         };
         let handle = client(&Arc::new(Granting::default()), StoppedClock::ended());
-        assert_eq!(Loss::Detached, block_on(Lease { handle, record }.lost()));
+        let lease = Lease { handle, record };
+        assert_eq!(Loss::Detached, block_on(lease.lost()));
         renewal.join().unwrap();
+        drop(lease);
     });
 }
 

@@ -74,9 +74,11 @@ fn an_abandoned_round_has_ended_when_close_returns() {
             thread::spawn(move || reply.notify(1))
         };
         drop(work);
-        block_on(Redlock::new(handle).close());
+        let redlock = Redlock::new(handle);
+        block_on(redlock.close());
         assert!(has_ended.load(Ordering::Relaxed));
         node.join().unwrap();
         runtime.join();
+        drop(redlock);
     });
 }
