@@ -146,6 +146,22 @@ mod decide;
 pub mod kind {
     //! The kinds of locks, which are the parameters of a [`LockRequest`](crate::LockRequest) and its
     //! [`Guard`](crate::Guard).
+    //!
+    //! Most programs do not name a kind: the compiler infers it. Name it in the field of a struct, or in a signature:
+    //!
+    //! ```
+    //! use redlock_core::kind::{Fenced, Owned, Slot};
+    //! use redlock_core::{Error, Guard, LockRequest};
+    //!
+    //! struct Download {
+    //!     connection: Guard<Fenced<Slot>>,
+    //! }
+    //!
+    //! /// Acquires a lock of any kind except that of readers.
+    //! async fn labeled<K: Owned>(request: LockRequest<K>) -> Result<Guard<K>, Error> {
+    //!     request.owner("host-1").await
+    //! }
+    //! ```
 
     pub use crate::client::kind::{Exclusive, Fenceable, Fenced, Indexed, Kind, Owned, Sole};
     pub use crate::client::rw_lock::{Read, Write};

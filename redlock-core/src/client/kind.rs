@@ -14,26 +14,33 @@ use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
 
-/// A kind of lock. This crate has all kinds.
+/// A kind of lock. Only this crate implements it.
 pub trait Kind: sealed::Kind {}
 
-/// A kind that can have fencing tokens.
+/// A kind that can have [fencing tokens](crate::LockRequest::fenced): all except that of readers, and those that have
+/// them already.
 pub trait Fenceable: Kind + sealed::Fenceable {}
 
-/// A kind whose locks have one holder: all except those of readers.
+/// A kind whose locks have one holder: all except that of readers.
+///
+/// Its guards can be [kept](crate::Guard::keep_for) and [detached](crate::Guard::detach).
 pub trait Owned: Kind {}
 
-/// A kind that is always the same lock: all except those of readers and slots.
+/// A kind with one holder in all: that of a plain lock or a writer, also fenced.
+///
+/// It can run a job [once a period](crate::LockRequest::once_per).
 pub trait Sole: Owned {}
 
-/// A kind whose guards have an index.
+/// A kind whose guards have an [index](crate::Guard::index): that of slots, also fenced.
 pub trait Indexed: Kind + sealed::Kind<Extra = usize> {}
 
-/// A lock on all of some resources, for one client at a time.
+/// The lock of [`Redlock::lock`](crate::Redlock::lock): all of its resources, for one client at a time.
+///
+/// It is also the kind of guards whose kind is [not known](crate::Guard::into_any) any more.
 #[derive(Clone, Debug)]
 pub struct Exclusive(pub(crate) Resources);
 
-/// A lock with a [fencing token](crate::FencingToken).
+/// A lock of the kind `K` with a [fencing token](crate::Guard::token).
 #[derive(Clone, Debug)]
 pub struct Fenced<K = Exclusive>(pub(crate) K);
 

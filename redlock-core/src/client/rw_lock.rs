@@ -152,14 +152,14 @@ impl RwLock {
     }
 }
 
-/// The lock of a writer, which excludes readers and other writers.
+/// The lock of [`RwLock::write`]: it excludes readers and other writers.
 #[derive(Clone, Debug)]
 pub struct Write {
     pub(crate) name: Resource,
     pub(crate) gate: Resource,
 }
 
-/// The lock of a reader, which readers share.
+/// The lock of [`RwLock::read`], which readers share.
 #[derive(Clone, Debug)]
 pub struct Read {
     pub(crate) name: Resource,

@@ -16,7 +16,7 @@ use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
 
-/// One of the slots of a name.
+/// One of the slots of a name, as [`Slots::acquire`](crate::Slots::acquire) requests it.
 #[derive(Clone)]
 pub struct Slot(Arc<Set>);
 
