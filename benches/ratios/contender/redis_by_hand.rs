@@ -55,7 +55,8 @@ pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
     let info = url.into_connection_info().expect("the address is valid");
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let login = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
-    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(1024);
+    // With 1,024 tasks, a full buffer would delay a release behind the next acquire of its task.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(4096);
     let client = Client::open(info.set_tcp_settings(tcp).set_redis_settings(login));
     let client = client.expect("the address is valid");
     client.get_multiplexed_async_connection_with_config(&config).await.expect("the server runs")
