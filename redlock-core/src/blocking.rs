@@ -45,6 +45,7 @@
 //! the request there, or call the function in `tokio::task::spawn_blocking`. Only tokio runtimes are detected.
 
 use std::future::IntoFuture;
+use std::iter;
 use std::ops::{ControlFlow, Deref};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -54,9 +55,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::consume_budget;
 
+use crate::client::inspect::Inspection;
 use crate::client::kind::{Exclusive, Kind, Sole};
 use crate::client::lead::Candidate;
 use crate::client::lease::Lease;
+use crate::client::observe::{Observer, is_final};
 use crate::client::once_per::JobOutcome;
 use crate::client::request::LockRequest;
 use crate::client::run;
@@ -260,6 +263,35 @@ pub fn lead<K: Kind, T>(
     mut work: impl FnMut(&Lease) -> ControlFlow<T>,
 ) -> Result<T, RunError<T>> {
     wait(candidate.run(|lease| std::future::ready(work(&lease))))
+}
+
+/// Returns the holders of a resource, one after the other: an iterator that waits for each change.
+///
+/// Same as [`Observer::changed`]. It ends after an error that is final. After any other error, the next item waits until
+/// the nodes reply again.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::{Redlock, TokioRuntime, blocking};
+/// # use redlock_testkit::MemoryNode;
+/// # let redlock = Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a")).build()?;
+/// for inspection in blocking::observe(redlock.observe("scheduler")) {
+///     println!("{}", inspection?);
+///     # break;
+/// }
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// Each item: inside an async runtime.
+pub fn observe(mut observer: Observer) -> impl Iterator<Item = Result<Inspection, Error>> {
+    let mut ended = false;
+    iter::from_fn(move || {
+        let item = (!ended).then(|| wait(observer.changed()));
+        ended |= matches!(&item, Some(Err(error)) if is_final(error.kind()));
+        item
+    })
 }
 
 /// A guard that releases its lock on [`release`](Guard::release) or on drop.

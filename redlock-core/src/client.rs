@@ -1,6 +1,7 @@
 //! The calls of applications: building a client, requesting locks, and looking at nodes and resources.
 
 pub(crate) mod attempts;
+mod break_lock;
 pub(crate) mod builder;
 pub(crate) mod guard;
 pub(crate) mod handle;
@@ -11,6 +12,7 @@ pub(crate) mod keep_alive;
 pub(crate) mod kind;
 pub(crate) mod lead;
 pub(crate) mod lease;
+pub(crate) mod observe;
 pub(crate) mod once_per;
 pub(crate) mod redlock;
 pub(crate) mod request;

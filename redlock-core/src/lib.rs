@@ -174,6 +174,13 @@ pub mod node;
 mod queue;
 mod round;
 pub mod runtime;
+pub mod supervise {
+    //! For programs that stop work themselves before its lock ends, such as a supervisor of processes.
+    //!
+    //! Work inside this library needs none of it: see [`LockRequest::grace`](crate::LockRequest::grace).
+
+    pub use crate::decide::grace::Grace;
+}
 mod sync;
 mod telemetry;
 mod types;
@@ -186,6 +193,7 @@ pub use crate::client::inspect::{Inspection, LockStatus};
 pub use crate::client::keep_alive::KeepAlive;
 pub use crate::client::lead::{Candidate, Leadership, LeadershipState};
 pub use crate::client::lease::Lease;
+pub use crate::client::observe::Observer;
 pub use crate::client::once_per::JobOutcome;
 pub use crate::client::redlock::Redlock;
 pub use crate::client::request::LockRequest;

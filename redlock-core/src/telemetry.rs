@@ -190,6 +190,12 @@ pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, ErrorKind>)
     metrics::counter!(name::RELEASES, "outcome" => outcome).increment(1);
 }
 
+/// Logs that this program has broken the lock of another one.
+pub(crate) fn broken(claim: &Claim) {
+    let resources = claim.all_resources();
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), "lock broken");
+}
+
 /// Logs that the release after the work of `run` has failed. The release continues in the background.
 pub(crate) fn release_failed(claim: &Claim, error: &Error) {
     let resources = claim.all_resources();

@@ -1,4 +1,6 @@
 //! Waiting for other clients.
 
+pub(crate) mod node_watch;
 pub(crate) mod pause;
 pub(crate) mod watcher;
+pub(crate) mod watches;

@@ -3,8 +3,8 @@
 use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, contention, costs, crowd, extension, fencing, forgotten,
-    grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
-    processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
+    grace, grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, observing,
+    outages, prefixes, processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -354,6 +354,9 @@ macro_rules! __cases {
                 the_owner_is_visible_in_the_key_and_in_the_inspection
                 names_are_bytes
             }
+            grace {
+                work_is_told_to_stop_a_grace_period_before_its_lock_ends
+            }
             keepalive {
                 work_several_times_as_long_as_the_ttl_keeps_the_lock
                 sixty_locks_are_kept_at_once
@@ -393,6 +396,11 @@ macro_rules! __cases {
                 killed_and_hung_while_a_lock_is_held
                 a_slow_node_leaves_no_key_behind_in_200_cycles
                 cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one
+            }
+            observing {
+                twenty_observers_see_each_holder_and_a_quiet_lock_costs_nothing
+                an_observer_sees_a_crashed_holder_expire_and_survives_restarts
+                a_broken_lock_is_free_and_its_holder_learns_of_it
             }
             outages {
                 a_rolling_restart_under_load_fails_no_lock

@@ -1,36 +1,24 @@
 //! The times at which a command is stopped because its lock is about to end.
 //!
-//! V is the end of the validity, T the TTL, G the grace period, and A an allowance for ticks, scheduling and the delivery
-//! of a signal:
+//! The rule is that of [`Grace`]: `SIGTERM` by default is the signal, and `SIGKILL` the stop. Its margin is 50 ms or more,
+//! for ticks, scheduling and the delivery of a signal.
 //!
-//! ```text
-//! A       = T / 50, from 50 ms to 500 ms
-//! S_kill  = V - A            SIGKILL
-//! S_term  = V - A - G        the first signal, SIGTERM by default
-//! ```
-//!
-//! Both times move with every renewal until the first signal is sent. After it, `SIGKILL` follows after G at the latest,
-//! even if a renewal succeeds meanwhile: the command has begun to stop.
-//!
-//! The library first renews when two thirds of T are left. Together with `G + A <= T / 3`, renewals have a window of at
-//! least T/3 in which they can fail and be repeated before the command notices.
+//! Both times move with every renewal until the first signal is sent. After it, `SIGKILL` follows after the grace period
+//! at the latest, even if a renewal succeeds meanwhile: the command has begun to stop.
 
 use std::time::Duration;
 
 use redlock_redis_rs::runtime::Instant;
+use redlock_redis_rs::supervise::Grace;
 
 /// The shortest TTL of a supervised lock.
 pub(crate) const MIN_TTL: Duration = Duration::from_secs(1);
 
-const ALLOWANCE_DIVISOR: u32 = 50;
-const ALLOWANCE_BOUNDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+const LEAST_MARGIN: Duration = Duration::from_millis(50);
 
 /// The rule for one TTL and one grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    grace: Duration,
-    allowance: Duration,
-}
+pub(crate) struct Times(Grace);
 
 impl Times {
     /// Creates the rule. The default grace period is a quarter of the TTL.
@@ -40,65 +28,40 @@ impl Times {
         if ttl < MIN_TTL {
             return Err(format!("a TTL of {ttl:?} is too short; the minimum is 1s"));
         }
-        let (grace, allowance) = (grace.unwrap_or(ttl / 4), allowance(ttl));
-        if grace.saturating_add(allowance) > ttl / 3 {
-            let needed = ttl_for(grace);
-            return Err(format!(
-                "a grace period of {grace:?} is too long for a TTL of {ttl:?}; it needs a TTL of {needed:?}"
-            ));
-        }
-        Ok(Self { grace, allowance })
+        let grace = Grace::new(ttl, grace.unwrap_or(ttl / 4), LEAST_MARGIN);
+        grace.map(Self).map_err(|error| error.to_string())
     }
 
     /// Returns the rule for the shortest TTL, without a grace period.
     pub(crate) fn smallest() -> Self {
-        Self { grace: Duration::ZERO, allowance: allowance(MIN_TTL) }
+        Self::new(MIN_TTL, Some(Duration::ZERO))
+            .expect("the shortest TTL has no time for a grace period, and needs none")
     }
 
     /// Returns how long the command has from the first signal to `SIGKILL`.
     pub(crate) fn grace(&self) -> Duration {
-        self.grace
+        self.0.period()
     }
 
-    /// Returns the longest interval between two readings of the clock: half of the allowance.
+    /// Returns the longest interval between two readings of the clock: half of the margin.
     pub(crate) fn tick(&self) -> Duration {
-        self.allowance / 2
+        self.0.margin() / 2
     }
 
     /// Returns when the first signal is due if the lock is valid until `end`.
     pub(crate) fn term_at(&self, end: Instant) -> Instant {
-        self.kill_at(end) - self.grace
+        self.0.signal_at(end)
     }
 
     /// Returns when `SIGKILL` is due if the lock is valid until `end`.
     pub(crate) fn kill_at(&self, end: Instant) -> Instant {
-        end - self.allowance
+        self.0.stop_at(end)
     }
 
     /// Returns when `SIGKILL` is due after a first signal at `term`.
     pub(crate) fn kill_after(&self, term: Instant, end: Instant) -> Instant {
-        (term + self.grace).min(self.kill_at(end))
+        (term + self.grace()).min(self.kill_at(end))
     }
-}
-
-fn allowance(ttl: Duration) -> Duration {
-    let (least, most) = ALLOWANCE_BOUNDS;
-    (ttl / ALLOWANCE_DIVISOR).clamp(least, most)
-}
-
-/// Returns the shortest TTL that allows this grace period, in whole milliseconds.
-fn ttl_for(grace: Duration) -> Duration {
-    let (least, most) = ALLOWANCE_BOUNDS;
-    // G + T/50 <= T/3 is T >= G * 150/47.
-    let grace = grace.min(Duration::from_secs(u64::from(u32::MAX)));
-    let candidates = [(grace + least) * 3, grace * 150 / 47, (grace + most) * 3];
-    let fits = |ttl: &Duration| grace + allowance(*ttl) <= *ttl / 3;
-    let up = |ttl: Duration| {
-        Duration::from_millis(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
-    };
-    // A third of a whole number of milliseconds may be rounded down by a nanosecond.
-    let rounded = candidates.into_iter().flat_map(|ttl| [up(ttl), up(ttl) + Duration::from_millis(1)]);
-    rounded.filter(fits).min().unwrap_or((grace + most) * 3).max(MIN_TTL)
 }
 
 #[cfg(test)]
@@ -144,14 +107,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn renewals_have_a_window_of_a_third_of_the_ttl((ttl, times) in accepted()) {
-            // The library renews when at least two thirds of the TTL are left.
-            let end = at(10_000_000);
-            let window = times.term_at(end).saturating_duration_since(end - ttl * 2 / 3);
-            prop_assert!(window + Duration::from_nanos(2) >= ttl / 3, "{window:?} of {ttl:?}");
-        }
-
-        #[test]
         fn nothing_is_later_than_the_allowance_before_the_end(
             (ttl, times) in accepted(), end in 10_000_000_u64..20_000_000, late in 0_u64..10_000_000,
         ) {
@@ -177,14 +132,6 @@ mod tests {
             let end = at(10_000_000);
             let term = times.term_at(end) - ms(early);
             prop_assert_eq!(term + times.grace(), times.kill_after(term, end));
-        }
-
-        #[test]
-        fn the_named_ttl_is_the_shortest_that_is_accepted(grace in 0_u64..100_000) {
-            let named = ttl_for(ms(grace));
-            prop_assert!(Times::new(named, Some(ms(grace))).is_ok(), "{named:?}");
-            let less = named.saturating_sub(ms(2));
-            prop_assert!(Times::new(less, Some(ms(grace))).is_err(), "{less:?}");
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::client::held::Held;
 use crate::client::keep_alive::{KeepAlive, keep_alive};
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
+use crate::decide::grace::Grace;
 use crate::lease::mode::Mode;
 use crate::queue::limiter::Permit;
 use crate::queue::local_queue::{FAIRNESS_YIELD, QueuePlace};
@@ -50,6 +51,7 @@ pub(crate) struct CheckedRequest {
     /// The label of the request; it replaces the label of the builder.
     pub(crate) owner: Option<Owner>,
     pub(crate) keep_alive: Option<KeepAlive>,
+    pub(crate) grace: Option<Grace>,
 }
 
 /// The outcome of one attempt that was not an error of the client.
@@ -420,7 +422,10 @@ impl CheckedRequest {
         let handle = &self.handle;
         let claim = Claim::new(self.resources.clone(), token);
         let span = telemetry::attempt(&claim);
-        let round = Acquire::new(handle.rules, claim, self.mode.clone(), self.ttl, since);
+        let mut round = Acquire::new(handle.rules, claim, self.mode.clone(), self.ttl, since);
+        if let Some(grace) = self.grace {
+            round = round.with_grace(grace);
+        }
         let attempt = run(handle, round, since, self.node_timeout(), span);
         // Checked once the attempt counts as outstanding. Thus either `close` sees it, or this sees the closing.
         if handle.is_closed() {

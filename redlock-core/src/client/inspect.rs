@@ -174,6 +174,10 @@ impl Inspection {
         self.holder.as_ref() == Some(lease.record.claim.token())
     }
 
+    pub(super) fn token(&self) -> Option<&Token> {
+        self.holder.as_ref()
+    }
+
     /// Returns the reports of all nodes, in configured order.
     ///
     /// Nodes that did not reply before the result was certain are pending.

@@ -311,8 +311,9 @@ impl RenewalTask {
         self.lease.handle.now()
     }
 
+    /// Returns when renewals end: at the loss of the lease, or a grace period before it.
     fn ends(&self) -> Instant {
-        self.lease.record.ends()
+        self.lease.record.ending_at()
     }
 
     fn random(&self) -> u64 {

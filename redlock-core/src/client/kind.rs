@@ -58,6 +58,11 @@ pub(crate) mod sealed {
         /// Returns the names that a request is about.
         fn resources(&self) -> Result<Resources, Error>;
 
+        /// Returns a resource that every holder of this lock holds.
+        fn common_resource(&self) -> Result<Resource, Error> {
+            self.resources().map(|resources| resources[0].clone())
+        }
+
         fn mode(&self) -> Mode {
             Mode::Exclusive
         }
@@ -143,6 +148,10 @@ impl<K: Fenceable> sealed::Kind for Fenced<K> {
 
     fn resources(&self) -> Result<Resources, Error> {
         self.0.resources()
+    }
+
+    fn common_resource(&self) -> Result<Resource, Error> {
+        self.0.common_resource()
     }
 
     fn mode(&self) -> Mode {

@@ -115,7 +115,7 @@ impl<K: Kind> LockRequest<K> {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn lead(self) -> Candidate<K> {
-        let leadership = Leadership::default();
+        let leadership = Leadership::new(Arc::clone(self.handle()), self.common_resource());
         let end = leadership.end_on_drop();
         Candidate { request: self.wait_unbounded().kept_alive(), leadership, _end: end }
     }

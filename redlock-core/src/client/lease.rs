@@ -210,10 +210,9 @@ impl Lease {
     /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
         let before = self.state();
-        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), move |state| match state {
-            LeaseState::Lost(_) => Some(state),
-            state if state != before => Some(state),
-            _ => None,
+        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), move |look| {
+            let is_lost = matches!(look.state, LeaseState::Lost(_));
+            (is_lost || look.state != before).then(|| look.state.clone())
         })
     }
 
@@ -249,10 +248,76 @@ impl Lease {
     ///
     /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
-        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), |state| match state {
-            LeaseState::Lost(loss) => Some(loss),
+        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), |look| match &look.state {
+            LeaseState::Lost(loss) => Some(loss.clone()),
             _ => None,
         })
+    }
+
+    /// Waits until the work under the lock is to stop, so that it can finish in time.
+    ///
+    /// It is ready when the lock will be lost within the [grace period](crate::LockRequest::grace) of its request. From
+    /// then on, [keep-alive](crate::LockRequest::keep_alive) does not renew the lock any more, so the work has the
+    /// grace period left, and the margin in which a [loss](Lease::lost) is reported. Without a grace period, it is
+    /// ready when `lost` is.
+    ///
+    /// A release, and the report of a quorum that the keys are gone, make it ready at once.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Lease, Redlock, TokioRuntime};
+    /// # async fn next_page() -> bool { false }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let request = redlock.lock("report", Duration::from_secs(30)).grace(Duration::from_secs(5));
+    /// let work = async |lease: Lease| loop {
+    ///     tokio::select! {
+    ///         () = lease.ending() => break, // stores the position, which takes less than 5 s
+    ///         more = next_page() => if !more { break },
+    ///     }
+    /// };
+    /// request.run(work).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// To cancel a `CancellationToken` of `tokio-util` at that time:
+    ///
+    /// ```ignore
+    /// tokio::spawn(async move { lease.ending().await; token.cancel() });
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
+    pub fn ending(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), |look| {
+            look.is_ending.then_some(())
+        })
+    }
+
+    /// Returns whether the work under the lock is to stop, according to the clock.
+    ///
+    /// Same as a ready [`ending`](Lease::ending), for work that does not wait.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// let request = redlock.lock("report", Duration::from_secs(30)).grace(Duration::from_secs(5));
+    /// let guard = request.await?;
+    /// for _page in 0..100 {
+    ///     if guard.is_ending() {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    pub fn is_ending(&self) -> bool {
+        self.record.look(self.handle.now()).is_ending
     }
 
     /// Returns the fingerprint of this lock's token, for logs and errors.

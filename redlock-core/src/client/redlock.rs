@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::break_lock;
 use crate::client::guard::Guard;
 use crate::client::handle::Handle;
 use crate::client::health::{self, Health};
@@ -11,6 +12,7 @@ use crate::client::inspect::{self, Inspection};
 use crate::client::kind::{Exclusive, Fenced};
 use crate::client::lead::{Candidate, Leadership};
 use crate::client::lease::Lease;
+use crate::client::observe::Observer;
 use crate::client::request::LockRequest;
 use crate::client::resume;
 use crate::client::rw_lock::{Read, RwLock, Write};
@@ -21,6 +23,7 @@ use crate::types::error::Error;
 use crate::types::instant::Instant;
 use crate::types::report::ReleaseOutcome;
 use crate::types::resource::{IntoResource, IntoResources};
+use crate::types::token::Fingerprint;
 
 /// A distributed lock over N independent nodes.
 ///
@@ -254,6 +257,79 @@ impl Redlock {
     /// discarded.
     pub async fn inspect(&self, resource: impl IntoResource) -> Result<Inspection, Error> {
         inspect::inspect(&self.0, resource.into_resource()?).await
+    }
+
+    /// Breaks the lock of a holder that an inspection has shown: deletes its keys on all nodes.
+    ///
+    /// The holder is not stopped at once: it finds the loss at its next renewal or release. Until then, another client
+    /// may hold the lock at the same time. Use it for a holder that is known to be dead, and cannot wait for the TTL.
+    ///
+    /// `holder` is one that [`Inspection::holder`] or a [report](Inspection::node_reports) of the inspection contains.
+    /// Nodes delete a key only where it still has the token of this holder. Thus a lock that has changed hands since the
+    /// inspection stays, and the outcome is [`AlreadyLost`](ReleaseOutcome::AlreadyLost). Other resources that the holder
+    /// locked together with this one stay locked.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let day = Duration::from_secs(24 * 3600);
+    /// # redlock.lock("report", day).owner("host-1").await?.forget();
+    /// // The machine `host-1` has burned down, and its lock has a TTL of a day.
+    /// let inspection = redlock.inspect("report").await?;
+    /// let holder = inspection.holder().expect("the lock is held");
+    /// assert_eq!(Some("host-1"), holder.owner());
+    /// assert_eq!(ReleaseOutcome::Released, redlock.break_lock(&inspection, holder).await?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`Lost`](crate::ErrorKind::Lost) if no node showed this holder to the inspection.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if readers hold the lock: they cannot be named one by one.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The release is then repeated in the
+    ///   background.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped after its first poll, the keys are deleted in the background.
+    pub async fn break_lock(
+        &self,
+        inspection: &Inspection,
+        holder: &Fingerprint,
+    ) -> Result<ReleaseOutcome, Error> {
+        break_lock::break_lock(&self.0, inspection, holder).await
+    }
+
+    /// Observes a resource: returns its holders, one after the other.
+    ///
+    /// Nothing is sent before the first [`changed`](Observer::changed). The nodes notify the observer, so that nothing is
+    /// sent while the lock neither changes hands nor is renewed.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let _guard = redlock.lock("scheduler", ttl).await?;
+    /// let mut observer = redlock.observe("scheduler");
+    /// loop {
+    ///     match observer.changed().await {
+    ///         Ok(inspection) => println!("{inspection}"), // "scheduler" is held by 9c1f... for at least 9.9s
+    ///         Err(error) => println!("unknown: {error}"),
+    ///     }
+    ///     # break;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn observe(&self, resource: impl IntoResource) -> Observer {
+        Observer::new(Arc::clone(&self.0), resource.into_resource())
     }
 
     /// Ends the quarantine of a node whose server has lost no lock.

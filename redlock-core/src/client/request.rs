@@ -13,11 +13,14 @@ use crate::client::kind::{Exclusive, Fenceable, Fenced, Kind};
 use crate::client::lease::Lease;
 use crate::client::run_error::RunError;
 use crate::decide::backoff::RetryPolicy;
+use crate::decide::grace::Grace;
+use crate::decide::lease_status::LEAST_MARGIN;
 use crate::lease::mode::Mode;
 use crate::runtime::BoxFuture;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
 use crate::types::owner::Owner;
+use crate::types::resource::Resource;
 use crate::types::ttl::Ttl;
 
 /// A lock request: set options, then `.await` it to acquire the lock.
@@ -57,6 +60,7 @@ pub struct LockRequest<K: Kind = Exclusive> {
     /// Replaces the label of the builder.
     owner: Option<Result<Owner, Error>>,
     keep_alive: Option<KeepAlive>,
+    grace: Duration,
     /// The default of the use applies if this is not set.
     wait: Option<Wait>,
     attempts: Option<u32>,
@@ -80,16 +84,22 @@ impl<K: Kind> fmt::Debug for LockRequest<K> {
 impl<K: Kind> LockRequest<K> {
     pub(crate) fn new(handle: Arc<Handle>, kind: Result<K, Error>, ttl: Duration) -> Self {
         let retry_delay = handle.settings.retry_delay;
-        Self { handle, kind, ttl, owner: None, keep_alive: None, wait: None, attempts: None, retry_delay }
+        let (grace, wait, attempts) = (Duration::ZERO, None, None);
+        Self { handle, kind, ttl, owner: None, keep_alive: None, grace, wait, attempts, retry_delay }
     }
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
 
+    /// Returns a resource that every holder of this lock holds.
+    pub(super) fn common_resource(&self) -> Result<Resource, Error> {
+        self.kind.as_ref().map_err(Clone::clone)?.common_resource()
+    }
+
     fn of_kind<L: Kind>(self, of: impl FnOnce(K) -> L) -> LockRequest<L> {
-        let Self { handle, kind, ttl, owner, keep_alive, wait, attempts, retry_delay } = self;
-        LockRequest { handle, kind: kind.map(of), ttl, owner, keep_alive, wait, attempts, retry_delay }
+        let Self { handle, kind, ttl, owner, keep_alive, grace, wait, attempts, retry_delay } = self;
+        LockRequest { handle, kind: kind.map(of), ttl, owner, keep_alive, grace, wait, attempts, retry_delay }
     }
 
     /// Sets how long to wait while another client holds the lock.
@@ -249,6 +259,41 @@ impl<K: Kind> LockRequest<K> {
         self
     }
 
+    /// Sets how long the work has to finish before the lock is lost. The default is zero.
+    ///
+    /// When the lock will be lost within this period, [`Lease::ending`] is ready, and the work can stop in an orderly
+    /// way. The lock is not renewed any more then. At the loss, [`run`](LockRequest::run) drops the work, as without a
+    /// grace period. This happens if the nodes cannot be reached for long, and before the end of
+    /// [`max_hold`](KeepAlive::max_hold).
+    ///
+    /// An attempt that succeeds so late that the grace period is not left counts as failed. No grace period helps if
+    /// this process is suspended, or if a quorum reports that the keys are gone.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, Lease, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let work = async |lease: Lease| {
+    ///     lease.ending().await;
+    ///     "stored the position"
+    /// };
+    /// let end = KeepAlive::new().max_hold(Duration::from_secs(1));
+    /// let request = redlock.lock("report", Duration::from_secs(1)).keep_alive(end);
+    /// assert_eq!("stored the position", request.grace(Duration::from_millis(200)).run(work).await?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// The period and a fiftieth of the TTL must not exceed a third of the TTL, so that renewals have time to be
+    /// repeated. Otherwise the request fails with [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is awaited,
+    /// and names the shortest TTL that allows the period. [`Grace`](crate::supervise::Grace) has the exact rule.
+    pub fn grace(mut self, period: Duration) -> Self {
+        self.grace = period;
+        self
+    }
+
     /// Sets the owner label of this request, for example the ID of an HTTP request.
     ///
     /// The format and the default are those of [`Builder::owner`](crate::Builder::owner). An invalid label is an error
@@ -374,10 +419,12 @@ impl<K: Kind> LockRequest<K> {
 
     /// Checks the request. Returns what each attempt needs, the start, and the limits.
     pub(super) fn check(self) -> Result<(K, CheckedRequest, Instant, RetryPolicy), Error> {
-        let Self { handle, kind, ttl, owner, keep_alive, wait, attempts, retry_delay } = self;
+        let Self { handle, kind, ttl, owner, keep_alive, grace, wait, attempts, retry_delay } = self;
         let kind = kind?;
         let (resources, mode) = (kind.resources()?, kind.mode());
         let (ttl, owner) = (handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
+        let grace =
+            (!grace.is_zero()).then(|| Grace::new(ttl.as_duration(), grace, LEAST_MARGIN)).transpose()?;
         handle.check_call(&resources)?;
         match &mode {
             Mode::Exclusive => {}
@@ -391,7 +438,7 @@ impl<K: Kind> LockRequest<K> {
             Wait::Unbounded => None,
         };
         let policy = RetryPolicy { until, attempts, delay: retry_delay, outlasts_outages: false };
-        Ok((kind, CheckedRequest { handle, resources, ttl, mode, owner, keep_alive }, start, policy))
+        Ok((kind, CheckedRequest { handle, resources, ttl, mode, owner, keep_alive, grace }, start, policy))
     }
 
     /// Sets how long to wait, unless it is set already.

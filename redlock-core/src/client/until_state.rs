@@ -11,9 +11,8 @@ use std::task::{Context, Poll, ready};
 use event_listener::EventListener;
 
 use crate::client::handle::Handle;
-use crate::lease::record::Record;
+use crate::lease::record::{Look, Record};
 use crate::runtime::Alarm;
-use crate::types::lease_state::LeaseState;
 
 /// A future that waits for a state that `accept` accepts.
 pub(crate) struct UntilState<F> {
@@ -24,7 +23,7 @@ pub(crate) struct UntilState<F> {
     alarm: Alarm,
 }
 
-impl<F> UntilState<F> {
+impl<T, F: FnMut(&Look) -> Option<T>> UntilState<F> {
     pub(crate) fn new(handle: Arc<Handle>, record: Arc<Record>, accept: F) -> Self {
         Self { handle, record, accept, changed: None, alarm: Alarm::default() }
     }
@@ -32,7 +31,7 @@ impl<F> UntilState<F> {
 
 impl<T, F> Future for UntilState<F>
 where
-    F: FnMut(LeaseState) -> Option<T> + Unpin,
+    F: FnMut(&Look) -> Option<T> + Unpin,
 {
     type Output = T;
 
@@ -43,7 +42,7 @@ where
             let changed = this.changed.get_or_insert_with(|| this.record.listen());
             let runtime = &*this.handle.runtime;
             let look = this.record.look(runtime.now());
-            if let Some(accepted) = (this.accept)(look.state) {
+            if let Some(accepted) = (this.accept)(&look) {
                 return Poll::Ready(accepted);
             }
             if Pin::new(changed).poll(cx).is_ready() {

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use crate::decide::grace;
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::ttl::Ttl;
@@ -34,22 +35,17 @@ pub(crate) struct LeaseStatus {
     ttl: Option<Ttl>,
     degraded: Option<Degraded>,
     ended: Option<Loss>,
+    /// How long before a loss the work is told to stop.
+    grace: Duration,
 }
 
-/// The divisor of the TTL that results in the margin.
-///
-/// A fiftieth is enough for a task to wake up and stop, and little of the validity.
-const MARGIN: u32 = 50;
-
-/// The bounds of the margin.
-///
-/// Timers fire a millisecond or two late, and no task needs longer than this to learn of a loss.
-const MARGIN_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(500));
+/// The shortest time between the report of a loss and the deadline: timers fire a millisecond or two late.
+pub(crate) const LEAST_MARGIN: Duration = Duration::from_millis(1);
 
 impl LeaseStatus {
     /// Creates the status of a lease that no node has granted yet.
     pub(crate) fn none() -> Self {
-        Self { deadline: Instant::ORIGIN, ttl: None, degraded: None, ended: None }
+        Self { deadline: Instant::ORIGIN, ttl: None, degraded: None, ended: None, grace: Duration::ZERO }
     }
 
     pub(crate) fn state(&self, now: Instant) -> LeaseState {
@@ -96,8 +92,22 @@ impl LeaseStatus {
 
     /// Returns how long before the deadline the loss is reported.
     pub(crate) fn margin(&self) -> Duration {
-        let (least, most) = MARGIN_BOUNDS;
-        self.ttl.map_or(least, |ttl| (ttl.as_duration() / MARGIN).clamp(least, most))
+        self.ttl.map_or(LEAST_MARGIN, |ttl| grace::margin(ttl.as_duration(), LEAST_MARGIN))
+    }
+
+    /// Sets how long before a loss the work is told to stop.
+    pub(crate) fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    /// Returns when the work is told to stop, and renewals end, unless the lease is extended.
+    pub(crate) fn ending_at(&self) -> Instant {
+        self.ends() - self.grace
+    }
+
+    /// Returns whether the work is to stop: the lease has ended, or does within the grace period.
+    pub(crate) fn is_ending(&self, now: Instant) -> bool {
+        self.ended.is_some() || now >= self.ending_at()
     }
 
     /// Records that a quorum granted until `deadline`.

@@ -69,7 +69,9 @@ struct Attached {
 /// The state of a lock at one moment.
 pub(crate) struct Look {
     pub(crate) state: LeaseState,
-    /// The minimum time for which the state lasts, unless it is changed.
+    /// Whether the work is told to stop.
+    pub(crate) is_ending: bool,
+    /// The minimum time for which both last, unless they are changed.
     pub(crate) lasts: Duration,
     /// The time from the report of a loss to the deadline.
     pub(crate) margin: Duration,
@@ -161,10 +163,14 @@ impl Record {
     /// Returns the present state. Logs a loss when it is first seen.
     pub(crate) fn look(&self, now: Instant) -> Look {
         let mut state = self.state();
+        let status = &state.status;
+        let is_ending = status.is_ending(now);
+        let change = if is_ending { status.ends() } else { status.ending_at() };
         let look = Look {
-            state: state.status.state(now),
-            lasts: state.status.ends().saturating_duration_since(now),
-            margin: state.status.margin(),
+            state: status.state(now),
+            is_ending,
+            lasts: change.saturating_duration_since(now),
+            margin: status.margin(),
         };
         if let LeaseState::Lost(loss) = &look.state {
             let by_owner = matches!(loss, Loss::Released | Loss::Detached);
@@ -187,8 +193,14 @@ impl Record {
     }
 
     /// Returns the time at which the lease is lost unless it is extended.
+    #[cfg(test)]
     pub(crate) fn ends(&self) -> Instant {
         self.with(|state| state.status.ends())
+    }
+
+    /// Returns the time at which the work is told to stop, and renewals end, unless the lease is extended.
+    pub(crate) fn ending_at(&self) -> Instant {
+        self.with(|state| state.status.ending_at())
     }
 
     /// Returns the deadline and the TTL.
@@ -327,7 +339,7 @@ impl Record {
 
     /// Returns whether the keep-alive with this number is to continue.
     pub(crate) fn is_kept_by(&self, epoch: u64, now: Instant) -> bool {
-        self.with(|state| state.epoch == epoch && !state.status.is_lost(now))
+        self.with(|state| state.epoch == epoch && !state.status.is_ending(now))
     }
 
     /// Returns whether a write may still be sent.

@@ -11,10 +11,12 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::decide::fencing::{Numbering, number};
+use crate::decide::grace::Grace;
 use crate::decide::holder::Contention;
 use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
 use crate::decide::votes::Votes;
@@ -43,6 +45,8 @@ pub(crate) struct Acquire {
     /// The nodes that granted during the confirmation, with a counter below the token.
     pub(super) late: SmallVec<[usize; 4]>,
     pub(super) state: State,
+    /// The validity that must be left when a quorum has granted.
+    least_validity: Duration,
 }
 
 /// The state of the attempt.
@@ -73,7 +77,15 @@ impl Acquire {
     pub(crate) fn new(rules: Rules, claim: Claim, mode: Mode, ttl: Ttl, start: Instant) -> Self {
         let record = Arc::new(Record::new(claim, mode, start, rules.nodes));
         let (votes, late) = (rules.votes(start), SmallVec::new());
-        Self { rules, record, ttl, votes, confirmations: None, late, state: State::Open }
+        let (state, least_validity) = (State::Open, Duration::ZERO);
+        Self { rules, record, ttl, votes, confirmations: None, late, state, least_validity }
+    }
+
+    /// Leaves the work a grace period before the end.
+    pub(crate) fn with_grace(mut self, grace: Grace) -> Self {
+        self.least_validity = grace.period() + grace.margin();
+        self.record.with(|lease| lease.status.set_grace(grace.period()));
+        self
     }
 
     /// Returns the votes that decide.
@@ -261,7 +273,9 @@ impl Round for Acquire {
             let deadline = self.rules.drift.deadline(self.votes.start, self.ttl);
             match self.deciding().decide(RoundKind::Acquire) {
                 Decision::Pending => return None,
-                Decision::Won if now < deadline => return Some(Ok(self.win(deadline, now, io))),
+                Decision::Won if now + self.least_validity < deadline => {
+                    return Some(Ok(self.win(deadline, now, io)));
+                }
                 decision => self.lose(now, decision == Decision::Won, false, io),
             }
         }

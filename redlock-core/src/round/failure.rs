@@ -222,7 +222,7 @@ impl Failure {
                 format!("cannot {verb} {what}: the fencing counter is damaged on {damaged} of {nodes} nodes")
             }
             (Cause::TooSlow, _) if *aim == Aim::Lock => {
-                format!("cannot lock {what}: no validity left when a quorum granted it")
+                format!("cannot lock {what}: too little validity left when a quorum granted it")
             }
             (Cause::TooSlow, _) => {
                 format!("cannot {verb} {what}: no validity left when a quorum extended it")

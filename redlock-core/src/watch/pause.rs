@@ -14,7 +14,7 @@ use crate::queue::limiter::Permit;
 use crate::round::nodes::Nodes;
 use crate::runtime::BoxFuture;
 use crate::types::resource::Resource;
-use crate::watch::watcher::{Beginning, watch};
+use crate::watch::node_watch::{Beginning, watch};
 
 /// Waits for `pause`. Returns whether another client was seen on a quorum of nodes meanwhile.
 pub(crate) async fn is_used(

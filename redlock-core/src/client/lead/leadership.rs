@@ -8,22 +8,27 @@ use std::task::Poll;
 
 use event_listener::Event;
 
+use crate::client::handle::Handle;
 use crate::client::lease::Lease;
+use crate::client::observe::Observer;
 use crate::sync::{Mutex, locked};
+use crate::types::error::Error;
 use crate::types::lease_state::LeaseState;
+use crate::types::resource::Resource;
 
 /// A view of a candidate's leadership, for other tasks.
 ///
 /// Clones are views of the same candidate. The state follows the clock. Once the lock is [lost](crate::Lease::state),
 /// the state is [`NotLeading`](LeadershipState::NotLeading), even if the work of the leader has not been dropped yet.
 ///
-/// This is the leadership of one candidate. [`Redlock::inspect`](crate::Redlock::inspect) returns the leader on any
-/// machine.
-#[derive(Clone, Default)]
+/// This is the leadership of one candidate. [`leader`](Leadership::leader) observes who the leader is, on any machine.
+#[derive(Clone)]
 pub struct Leadership(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
+    handle: Arc<Handle>,
+    /// A resource that each leader holds.
+    resource: Result<Resource, Error>,
     stage: Mutex<Stage>,
     changed: Event,
 }
@@ -50,6 +55,10 @@ pub enum LeadershipState {
 }
 
 impl Leadership {
+    pub(super) fn new(handle: Arc<Handle>, resource: Result<Resource, Error>) -> Self {
+        Self(Arc::new(Shared { handle, resource, stage: Mutex::default(), changed: Event::new() }))
+    }
+
     /// Returns the state at this moment, according to the clock.
     ///
     /// ```
@@ -132,6 +141,34 @@ impl Leadership {
             Stage::Leading(lease) => Some(lease),
             Stage::Waiting | Stage::Ended => None,
         }
+    }
+
+    /// Returns an observer of the leader, on any machine.
+    ///
+    /// It is [`Redlock::observe`](crate::Redlock::observe) for the lock of the candidate. Other processes observe the
+    /// leader by the name of the lock, and need no candidate. If the candidates lead on slots, there is no single leader,
+    /// and the observer returns an error.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let candidate = redlock.lock("scheduler", ttl).owner("10.0.0.7:8080").lead();
+    /// let mut leader = candidate.leadership().leader();
+    /// assert!(leader.changed().await?.is_free());
+    ///
+    /// // Followers forward requests to the address that is the leader's label.
+    /// let work = async |_lease| ControlFlow::Break(leader.changed().await);
+    /// let inspection = candidate.run(work).await?;
+    /// assert_eq!(Some("10.0.0.7:8080"), inspection?.holder().and_then(|by| by.owner()));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    pub fn leader(&self) -> Observer {
+        Observer::new(Arc::clone(&self.0.handle), self.0.resource.clone())
     }
 
     /// Waits until the state differs from the present one, and returns the new state.

@@ -45,6 +45,7 @@ async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPol
         ttl: Ttl::new(request.ttl.as_duration().min(GATE_TTL))?,
         mode: Mode::Exclusive,
         keep_alive: Some(KeepAlive::new()),
+        grace: None,
         ..request.clone()
     };
     let gate = gate.attempt_until_acquired(handle.now(), policy).await?.uncounted();

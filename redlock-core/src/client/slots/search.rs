@@ -22,7 +22,8 @@ use crate::runtime::LONGEST_SLEEP;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::resource::Resources;
-use crate::watch::watcher::{LockWatcher, Parked, WakeReason};
+use crate::watch::watcher::{LockWatcher, WakeReason};
+use crate::watch::watches::Parked;
 
 /// Acquires a slot, within the limits of the request. Returns its index.
 pub(crate) async fn acquire(

@@ -5,7 +5,7 @@ use std::mem;
 use crate::sync::{Mutex, locked};
 use crate::types::error::Error;
 use crate::types::resource::{Resource, Resources};
-use crate::watch::watcher::Parked;
+use crate::watch::watches::Parked;
 
 /// The slots of one name.
 pub(super) struct Set {

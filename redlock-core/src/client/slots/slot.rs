@@ -47,6 +47,10 @@ impl sealed::Kind for Slot {
         Resources::new(self.locks().iter().cloned())
     }
 
+    fn common_resource(&self) -> Result<Resource, Error> {
+        Err(Error::invalid("each slot has a holder of its own: observe the slot by its name"))
+    }
+
     async fn acquire(
         &self,
         request: &CheckedRequest,

@@ -1,0 +1,194 @@
+//! The watch of one resource on one node.
+//!
+//! A node reports the current state when the watch begins. A notification is only a hint, because an extension by the
+//! holder causes one too. Thus the node is queried again, and its reply is the new state. A node that keeps sending false
+//! notifications is queried at growing [intervals](crate::decide::query_interval).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::decide::observation::Seen;
+use crate::decide::query_interval::{LONGEST_INTERVAL, QueryInterval};
+use crate::decide::readiness::NodeView;
+use crate::decide::time_limit::TimeLimit;
+use crate::node::{Availability, LockNode, NodeError, Reply, Request, Watch};
+use crate::round::nodes::Peer;
+use crate::runtime::BoxFuture;
+use crate::types::instant::Instant;
+use crate::types::resource::Resource;
+use crate::types::token::Token;
+
+/// An active watch: what the node reported, and the future that a change completes.
+pub(super) struct Active {
+    since: Instant,
+    view: NodeView,
+    /// The holder in the report, if the node names one.
+    holder: Option<Token>,
+    changed: BoxFuture<()>,
+}
+
+/// The watch of one resource on one node.
+pub(crate) struct NodeWatch<'a> {
+    peer: &'a Peer,
+    resource: &'a Resource,
+    /// True if readers count as free.
+    for_reader: bool,
+    phase: Phase<'a>,
+    /// True while the node watches the resource, or did so until its notification.
+    watched: bool,
+    /// True from a notification until the reply that explains it.
+    notified: bool,
+    /// The interval of queries after notifications.
+    interval: QueryInterval,
+}
+
+pub(super) type Beginning<'a> = Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>;
+
+enum Phase<'a> {
+    /// The next query is due at this time.
+    Idle(Instant),
+    /// A query has been in progress since this time.
+    Arming(TimeLimit, Beginning<'a>),
+    Armed(Active),
+}
+
+impl<'a> NodeWatch<'a> {
+    pub(super) fn new(peer: &'a Peer, resource: &'a Resource, for_reader: bool) -> Self {
+        Self {
+            peer,
+            resource,
+            for_reader,
+            phase: Phase::Idle(Instant::ORIGIN),
+            watched: false,
+            notified: false,
+            interval: QueryInterval::default(),
+        }
+    }
+
+    /// Continues an active watch of an earlier request, which replaces a query.
+    pub(super) fn resume(&mut self, active: Active) {
+        (self.phase, self.watched) = (Phase::Armed(active), true);
+    }
+
+    /// Returns the watch if it is active.
+    pub(super) fn into_active(self) -> Option<Active> {
+        match self.phase {
+            Phase::Armed(active) => Some(active),
+            Phase::Idle(_) | Phase::Arming(..) => None,
+        }
+    }
+
+    /// Returns the holder in the last report, unless the node has sent a notification since then.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        let Phase::Armed(active) = &self.phase else { return None };
+        Some(match (&active.holder, active.view) {
+            (_, NodeView::Free) => Seen::Free,
+            (Some(holder), _) => Seen::Held(holder.clone()),
+            (None, _) => Seen::HeldUnnamed(active.since),
+        })
+    }
+
+    /// Sends the query.
+    fn begin(&self) -> Beginning<'a> {
+        let resource = self.resource.clone();
+        let request = if self.for_reader { Request::WatchShared(resource) } else { Request::Watch(resource) };
+        watch(&*self.peer.node, request)
+    }
+
+    pub(super) fn view(&self, now: Instant) -> NodeView {
+        match &self.phase {
+            Phase::Armed(active) => active.view,
+            Phase::Arming(..) if self.watched => NodeView::Queried,
+            // The query waits for its permit.
+            Phase::Idle(at) if self.notified && *at <= now => NodeView::Queried,
+            Phase::Idle(_) | Phase::Arming(..) => NodeView::Unknown,
+        }
+    }
+
+    pub(super) fn may_be_free(&self, now: Instant) -> bool {
+        self.notified || self.view(now) == NodeView::Free
+    }
+
+    /// Schedules a query if the node seemed free and the attempt was denied.
+    pub(super) fn query_again_if_free(&mut self, now: Instant) {
+        match self.view(now) {
+            NodeView::Free => self.phase = Phase::Idle(now),
+            NodeView::Taken(Some(until)) if until <= now => self.phase = Phase::Idle(now),
+            NodeView::Taken(_) | NodeView::Queried | NodeView::Unknown => {}
+        }
+    }
+
+    /// Returns whether a query is due.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        matches!(self.phase, Phase::Idle(at) if at <= now)
+    }
+
+    /// Returns whether a query is in progress.
+    pub(super) fn is_queried(&self) -> bool {
+        matches!(self.phase, Phase::Arming(..))
+    }
+
+    /// Continues as far as possible; returns when to poll again in any case.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        limit: Duration,
+        may_query: bool,
+    ) -> Option<Instant> {
+        loop {
+            self.phase = match &mut self.phase {
+                Phase::Idle(at) if *at > now => return Some(*at),
+                Phase::Idle(_) if !self.peer.profile.watch => Phase::Idle(now + LONGEST_INTERVAL),
+                Phase::Idle(_) if !may_query => return None,
+                Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.begin()),
+                Phase::Arming(time_limit, watch) => {
+                    let polled = watch.as_mut().poll(cx);
+                    let in_time = polled.is_pending() && !time_limit.has_passed(now);
+                    match polled {
+                        Poll::Ready(Ok(watch)) => {
+                            let view = view(watch.availability, now);
+                            self.interval.replied(view, watch.holder.clone());
+                            (self.watched, self.notified) = (true, false);
+                            let (holder, changed) = (watch.holder, watch.changed);
+                            Phase::Armed(Active { since: now, view, holder, changed })
+                        }
+                        Poll::Pending if in_time => return Some(time_limit.next()),
+                        Poll::Ready(Err(_)) | Poll::Pending => {
+                            (self.watched, self.notified) = (false, false);
+                            Phase::Idle(now + LONGEST_INTERVAL)
+                        }
+                    }
+                }
+                Phase::Armed(active) => match active.changed.as_mut().poll(cx) {
+                    Poll::Pending => return None,
+                    Poll::Ready(()) => {
+                        self.notified = true;
+                        let age = now.saturating_duration_since(active.since);
+                        Phase::Idle(now + self.interval.notified(active.view, age))
+                    }
+                },
+            };
+        }
+    }
+}
+
+/// Begins to watch a resource on a node.
+pub(super) fn watch(node: &dyn LockNode, request: Request) -> Beginning<'_> {
+    let reply = node.call(request);
+    Box::pin(async {
+        match reply.await? {
+            Reply::Watching(watch) => Ok(watch),
+            other => Err(NodeError::unknown(format!("the backend replied {other:?} to a watch"))),
+        }
+    })
+}
+
+fn view(availability: Availability, now: Instant) -> NodeView {
+    match availability {
+        Availability::Free => NodeView::Free,
+        Availability::Taken(remaining) => NodeView::Taken(remaining.map(|remaining| now + remaining)),
+    }
+}

@@ -1,0 +1,146 @@
+//! The watches of all nodes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use crate::decide::concurrency::Class;
+use crate::decide::readiness::NodeView;
+use crate::queue::limiter::{Permit, PermitWait};
+use crate::round::nodes::{Nodes, Peer};
+use crate::types::instant::Instant;
+use crate::types::resource::Resource;
+use crate::watch::node_watch::{Active, NodeWatch};
+
+/// The watches of one request on all nodes.
+pub(crate) struct Watches<'a> {
+    pub(super) nodes: &'a Arc<Nodes>,
+    /// The watches by node, then by resource.
+    by_node: Vec<Vec<NodeWatch<'a>>>,
+    queries: QueryPermit<'a>,
+}
+
+/// The active watches between two requests for the same resources.
+///
+/// They are ordered by node, then by resource.
+///
+/// A watch that no task polls stays valid, because any later change completes it.
+#[derive(Default)]
+pub(crate) struct Parked(Vec<Option<Active>>);
+
+/// The right to query nodes, [limited](crate::decide::concurrency) for all requests together.
+enum QueryPermit<'a> {
+    /// No query is needed.
+    None,
+    /// The queries wait for the replies to those of other requests.
+    Wait(PermitWait<'a>),
+    /// Queries are allowed until all of them have a reply.
+    Granted { _permit: Permit },
+}
+
+impl<'a> Watches<'a> {
+    /// Creates watches that are not active yet.
+    ///
+    /// A reader has a `gate`. For it, readers of the resources count as free.
+    pub(crate) fn new(nodes: &'a Arc<Nodes>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
+        let watches = |peer: &'a Peer| {
+            let of_claim = resources.iter().map(|resource| NodeWatch::new(peer, resource, gate.is_some()));
+            of_claim.chain(gate.map(|gate| NodeWatch::new(peer, gate, false))).collect()
+        };
+        let by_node = nodes.peers.iter().map(watches).collect();
+        Self { nodes, by_node, queries: QueryPermit::None }
+    }
+
+    /// Continues active watches of an earlier request, which replace queries.
+    pub(crate) fn resume(mut self, Parked(active): Parked) -> Self {
+        for (watch, active) in self.iter_mut().zip(active) {
+            if let Some(active) = active {
+                watch.resume(active);
+            }
+        }
+        self
+    }
+
+    /// Ends the request, and returns its active watches.
+    pub(crate) fn park(self) -> Parked {
+        Parked(self.by_node.into_iter().flatten().map(NodeWatch::into_active).collect())
+    }
+
+    pub(super) fn by_node(&self) -> impl Iterator<Item = (&[NodeWatch<'a>], &'a Peer)> {
+        self.by_node.iter().map(Vec::as_slice).zip(&self.nodes.peers)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &NodeWatch<'a>> {
+        self.by_node.iter().flatten()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut NodeWatch<'a>> {
+        self.by_node.iter_mut().flatten()
+    }
+
+    /// Schedules queries of nodes that seem free although another client holds the resources.
+    pub(crate) fn query_again_if_free(&mut self, now: Instant) {
+        self.iter_mut().for_each(|watch| watch.query_again_if_free(now));
+    }
+
+    /// Allows no query until the next poll. Replies are not needed until then.
+    pub(super) fn pause_queries(&mut self) {
+        self.queries = QueryPermit::None;
+    }
+
+    /// Continues all watches as far as possible. Returns when to poll again in any case.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Option<Instant> {
+        loop {
+            let next = self.poll_watches(cx, now, matches!(self.queries, QueryPermit::Granted { .. }));
+            if self.poll_permit(cx, now).is_pending() {
+                return [next, self.overdue_at(now)].into_iter().flatten().min();
+            }
+        }
+    }
+
+    /// Same as [`poll`](Self::poll), without a query.
+    pub(super) fn poll_watches(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        may_query: bool,
+    ) -> Option<Instant> {
+        let limit = self.nodes.rules.node_timeout;
+        self.iter_mut().filter_map(|watch| watch.poll(cx, now, limit, may_query)).min()
+    }
+
+    /// Returns the view of each node: the combined views of its resources and its admission.
+    pub(crate) fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> {
+        self.by_node().map(move |(watches, peer)| {
+            let admission = NodeView::of_quarantine(peer.node.status().quarantine, now);
+            watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
+        })
+    }
+
+    /// Completes when queries are due and have just been allowed.
+    fn poll_permit(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        let nodes = self.nodes;
+        if !self.iter().any(|watch| watch.is_due(now)) {
+            // A hung minority of the nodes does not hold up other requests.
+            let unanswered =
+                self.by_node.iter().filter(|node| node.iter().any(NodeWatch::is_queried)).count();
+            if unanswered + nodes.quorum() <= self.by_node.len() {
+                self.queries = QueryPermit::None;
+            }
+            return Poll::Pending;
+        }
+        if let QueryPermit::None = self.queries {
+            self.queries = QueryPermit::Wait(Permit::wait(&nodes.limiter, Class::Watch));
+        }
+        let QueryPermit::Wait(wait) = &mut self.queries else { return Poll::Pending };
+        let permit = ready!(Pin::new(wait).poll(cx));
+        self.queries = QueryPermit::Granted { _permit: permit };
+        Poll::Ready(())
+    }
+
+    /// Returns when to poll the awaited permit again: another one may be overdue.
+    fn overdue_at(&self, now: Instant) -> Option<Instant> {
+        matches!(self.queries, QueryPermit::Wait(_)).then(|| now + self.nodes.limiter.poll_interval())
+    }
+}
