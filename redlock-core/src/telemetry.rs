@@ -31,6 +31,9 @@ pub(crate) mod name {
     pub(crate) const WAIT: &str = "redlock_wait_seconds";
     pub(crate) const HOLD: &str = "redlock_hold_seconds";
     pub(crate) const HELD: &str = "redlock_locks_held";
+    pub(crate) const PENDING: &str = "redlock_requests_pending";
+    pub(crate) const LEADING: &str = "redlock_leading";
+    pub(crate) const JOBS: &str = "redlock_jobs_total";
     pub(crate) const RENEWALS: &str = "redlock_renewals_total";
     pub(crate) const LOSSES: &str = "redlock_losses_total";
     pub(crate) const RELEASES: &str = "redlock_releases_total";
@@ -39,6 +42,17 @@ pub(crate) mod name {
     pub(crate) const NODE_CONNECTED: &str = "redlock_node_connected";
     pub(crate) const NODE_ADMITTED: &str = "redlock_node_admitted";
     pub(crate) const QUARANTINES: &str = "redlock_quarantines_total";
+}
+
+/// Emits a metric, with the label of its request if there is one.
+#[cfg(feature = "metrics")]
+macro_rules! labeled {
+    ($metric:ident, $name:expr, $label:expr $(, $key:literal => $value:expr)*) => {
+        match $label {
+            None => metrics::$metric!($name $(, $key => $value)*),
+            Some(label) => metrics::$metric!($name, "label" => label $(, $key => $value)*),
+        }
+    };
 }
 
 /// Creates the span of one attempt: its votes, and the cleanup if it fails.
@@ -51,6 +65,12 @@ pub(crate) fn attempt(claim: &Claim) -> Span {
 pub(crate) fn extension(claim: &Claim) -> Span {
     let resources = claim.all_resources();
     tracing::debug_span!(target: TARGET, "extend", %resources, lease = %claim.token().fingerprint())
+}
+
+/// Creates the span of the renewals of one lock.
+pub(crate) fn keep_alive(claim: &Claim) -> Span {
+    let resources = claim.all_resources();
+    tracing::debug_span!(target: TARGET, "keep_alive", %resources, lease = %claim.token().fingerprint())
 }
 
 /// Creates the span of one release.
@@ -112,19 +132,20 @@ fn attempted(
         "attempt completed"
     );
     #[cfg(feature = "metrics")]
-    metrics::counter!(name::ATTEMPTS, "outcome" => outcome).increment(1);
+    labeled!(counter, name::ATTEMPTS, claim.label(), "outcome" => outcome).increment(1);
 }
 
 /// Records the end of a lock request. Without a `failure`, the request has acquired the lock.
 pub(crate) fn request_completed(
     resources: &Resources,
+    label: Option<&'static str>,
     failure: Option<ErrorKind>,
     waited: impl Fn() -> Duration,
 ) {
     let outcome = failure.map_or("granted", kind);
-    tracing::debug!(target: TARGET, %resources, outcome, waited = ?waited(), "request completed");
+    tracing::debug!(target: TARGET, %resources, label, outcome, waited = ?waited(), "request completed");
     #[cfg(feature = "metrics")]
-    metrics::histogram!(name::WAIT, "outcome" => outcome).record(waited());
+    labeled!(histogram, name::WAIT, label, "outcome" => outcome).record(waited());
 }
 
 /// Logs that requests were denied because this process is overloaded. `denied` counts them since the last message.
@@ -151,7 +172,7 @@ pub(crate) fn renewed(claim: &Claim) {
     let resources = claim.all_resources();
     tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), "lease renewed");
     #[cfg(feature = "metrics")]
-    metrics::counter!(name::RENEWALS, "outcome" => "granted").increment(1);
+    labeled!(counter, name::RENEWALS, claim.label(), "outcome" => "granted").increment(1);
 }
 
 /// Records a failed renewal by keep-alive, after `earlier` failures in a row.
@@ -165,7 +186,7 @@ pub(crate) fn renewal_failed(claim: &Claim, error: &Error, earlier: u32) {
         tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, earlier, "renewal failed");
     }
     #[cfg(feature = "metrics")]
-    metrics::counter!(name::RENEWALS, "outcome" => kind(error.kind())).increment(1);
+    labeled!(counter, name::RENEWALS, claim.label(), "outcome" => kind(error.kind())).increment(1);
 }
 
 /// Records a lost lock, once for each lease, and not if its owner ended it.
@@ -173,7 +194,7 @@ pub(crate) fn lost(claim: &Claim, loss: &Loss) {
     let resources = claim.all_resources();
     tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), reason = %loss, "lease lost");
     #[cfg(feature = "metrics")]
-    metrics::counter!(name::LOSSES, "reason" => reason(loss)).increment(1);
+    labeled!(counter, name::LOSSES, claim.label(), "reason" => reason(loss)).increment(1);
 }
 
 /// Records the outcome of a release.
@@ -187,7 +208,7 @@ pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, ErrorKind>)
     let resources = claim.all_resources();
     tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), outcome, "lease released");
     #[cfg(feature = "metrics")]
-    metrics::counter!(name::RELEASES, "outcome" => outcome).increment(1);
+    labeled!(counter, name::RELEASES, claim.label(), "outcome" => outcome).increment(1);
 }
 
 /// Logs that this program has broken the lock of another one.
@@ -221,28 +242,66 @@ pub(crate) fn renewal_late(claim: &Claim, late: Duration) {
 }
 
 /// Records the time for which a lock was held, when it ends.
-pub(crate) fn held(duration: Duration) {
-    let _ = duration;
+pub(crate) fn held(claim: &Claim, duration: Duration) {
+    let _ = (claim, duration);
     #[cfg(feature = "metrics")]
-    metrics::histogram!(name::HOLD).record(duration);
+    labeled!(histogram, name::HOLD, claim.label()).record(duration);
 }
 
-/// A guard in the count of held locks, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Counted(());
+/// Records the outcome of a job that runs once a period.
+pub(crate) fn job_decided(resources: &Resources, label: Option<&'static str>, outcome: &'static str) {
+    tracing::debug!(target: TARGET, %resources, label, outcome, "job decided");
+    #[cfg(feature = "metrics")]
+    labeled!(counter, name::JOBS, label, "outcome" => outcome).increment(1);
+}
 
+/// Something in a gauge, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    #[cfg(feature = "metrics")]
+    gauge: metrics::Gauge,
+}
+
+#[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
 impl Counted {
-    pub(crate) fn new() -> Self {
+    /// Counts a guard.
+    pub(crate) fn guard(kind: &'static str, claim: &Claim) -> Self {
+        Self::new(
+            #[cfg(feature = "metrics")]
+            labeled!(gauge, name::HELD, claim.label(), "kind" => kind),
+        )
+    }
+
+    /// Counts a request that has neither succeeded nor failed.
+    pub(crate) fn request(label: Option<&'static str>) -> Self {
+        Self::new(
+            #[cfg(feature = "metrics")]
+            labeled!(gauge, name::PENDING, label),
+        )
+    }
+
+    /// Counts a candidate that leads.
+    pub(crate) fn leader(claim: &Claim) -> Self {
+        Self::new(
+            #[cfg(feature = "metrics")]
+            labeled!(gauge, name::LEADING, claim.label()),
+        )
+    }
+
+    fn new(#[cfg(feature = "metrics")] gauge: metrics::Gauge) -> Self {
         #[cfg(feature = "metrics")]
-        metrics::gauge!(name::HELD).increment(1.0);
-        Self(())
+        gauge.increment(1.0);
+        Self {
+            #[cfg(feature = "metrics")]
+            gauge,
+        }
     }
 }
 
+#[cfg(feature = "metrics")]
 impl Drop for Counted {
     fn drop(&mut self) {
-        #[cfg(feature = "metrics")]
-        metrics::gauge!(name::HELD).decrement(1.0);
+        self.gauge.decrement(1.0);
     }
 }
 
@@ -276,6 +335,9 @@ pub fn describe_metrics() {
     describe_histogram!(name::WAIT, Unit::Seconds, "Duration of lock requests, by outcome.");
     describe_histogram!(name::HOLD, Unit::Seconds, "How long locks were held.");
     describe_gauge!(name::HELD, "Guards that exist: locks acquired and not yet released.");
+    describe_gauge!(name::PENDING, "Lock requests that have neither succeeded nor failed.");
+    describe_gauge!(name::LEADING, "Candidates of this process that lead.");
+    describe_counter!(name::JOBS, "Calls of once_per, by outcome.");
     describe_counter!(name::RENEWALS, "Renewals by keep-alive, by outcome.");
     describe_counter!(name::LOSSES, "Lost leases, by reason.");
     describe_counter!(name::RELEASES, "Releases, by outcome.");

@@ -5,13 +5,14 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use common::{MS, TTL, World, foreign_claim, is_pending, with_five};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use redlock_core::KeepAlive;
 use redlock_core::node::Ttl;
-use redlock_testkit::{Fault, Operation};
+use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// Counters and durations in whole milliseconds. The key is the name of the metric with its labels.
 struct Numbers(BTreeMap<String, Vec<u64>>);
@@ -83,7 +84,8 @@ fn a_lock_is_counted_and_timed() {
         assert_eq!(vec![0], numbers.take("redlock_wait_seconds outcome=granted"));
         assert_eq!(vec![3_000], numbers.take("redlock_hold_seconds"));
         assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=released"));
-        numbers.take("redlock_locks_held");
+        numbers.take("redlock_locks_held kind=exclusive");
+        numbers.take("redlock_requests_pending");
         assert_eq!(vec![0, 0, 0, 7], numbers.take_latencies("acquire", "granted"));
         assert_eq!(vec![0], numbers.take_latencies("acquire", "failed"));
         assert_eq!(vec![0; 4], numbers.take_latencies("release", "released"));
@@ -108,6 +110,7 @@ fn a_failed_wait_is_timed_and_every_attempt_is_counted() {
         assert_eq!(vec![waited, 0], numbers.take("redlock_wait_seconds outcome=contended"));
         assert_eq!(20, numbers.take_latencies("acquire", "denied").len());
         assert_eq!(20, numbers.take_latencies("release", "not_held").len(), "the cleanup of each attempt");
+        numbers.take("redlock_requests_pending");
         numbers.nothing_else();
     });
 }
@@ -132,14 +135,22 @@ fn renewals_and_a_loss_are_counted() {
     });
 }
 
-/// Returns the change of the gauge of held locks since the last call.
+/// Returns the changes of all gauges since the last call, except those that are zero.
+fn changes(recorder: &Snapshotter) -> BTreeMap<String, f64> {
+    let gauges = recorder.snapshot().into_vec().into_iter().filter_map(|(key, _, _, value)| match value {
+        DebugValue::Gauge(change) => {
+            let labels = key.key().labels().map(|label| format!(" {}={}", label.key(), label.value()));
+            Some((format!("{}{}", key.key().name(), labels.collect::<String>()), change.into_inner()))
+        }
+        _ => None,
+    });
+    gauges.filter(|(_, change)| *change != 0.0).collect()
+}
+
+/// Returns the change of the number of held locks since the last call.
 fn change_of_held(recorder: &Snapshotter) -> f64 {
-    let metrics = recorder.snapshot().into_vec();
-    let gauge = metrics.into_iter().find(|(key, ..)| key.key().name() == "redlock_locks_held");
-    match gauge {
-        Some((.., DebugValue::Gauge(change))) => change.into_inner(),
-        other => panic!("{other:?}"),
-    }
+    let changes = changes(recorder).into_iter();
+    changes.filter(|(name, _)| name.starts_with("redlock_locks_held")).map(|(_, change)| change).sum()
 }
 
 #[test]
@@ -182,6 +193,75 @@ fn a_waiting_writer_holds_no_lock() {
     });
 }
 
+#[test]
+fn a_label_is_in_every_metric_of_its_request_and_its_lock() {
+    recorded(async |world, recorder| {
+        let request = || world.redlock.lock("a", TTL).label("invoices");
+        let guard = request().keep_alive(KeepAlive::new()).await.unwrap();
+        assert!(request().try_now().await.unwrap().is_none());
+        world.sleep(TTL).await;
+        guard.release().await.unwrap();
+        world.settle().await;
+        let mut numbers = Numbers::of(&recorder);
+        numbers.0.retain(|name, _| !name.starts_with("redlock_node_latency_seconds"));
+        for name in [
+            "redlock_attempts_total label=invoices outcome=granted",
+            "redlock_hold_seconds label=invoices",
+            "redlock_locks_held label=invoices kind=exclusive",
+            "redlock_releases_total label=invoices outcome=released",
+            "redlock_renewals_total label=invoices outcome=granted",
+            "redlock_requests_pending label=invoices",
+            "redlock_wait_seconds label=invoices outcome=contended",
+            "redlock_wait_seconds label=invoices outcome=granted",
+        ] {
+            numbers.take(name);
+        }
+        numbers.nothing_else();
+    });
+}
+
+#[test]
+fn gauges_show_kinds_of_locks_waiting_requests_and_leaders() {
+    recorded(async |world, recorder| {
+        let one = |name: &str| BTreeMap::from([(name.to_owned(), 1.0)]);
+        let slots = world.redlock.slots("disks", 2).unwrap();
+        let slot = slots.acquire(TTL).fenced().await.unwrap();
+        assert_eq!(one("redlock_locks_held kind=slot"), changes(&recorder));
+        let reader = world.redlock.rw_lock("catalog").unwrap().read(TTL).await.unwrap();
+        assert_eq!(one("redlock_locks_held kind=read"), changes(&recorder));
+        let mut waiting = Box::pin(world.redlock.lock("catalog", TTL).label("import").into_future());
+        assert!(is_pending(&mut waiting).await);
+        assert_eq!(one("redlock_requests_pending label=import"), changes(&recorder));
+        drop((slot, reader, waiting));
+        changes(&recorder);
+
+        let candidate = world.redlock.lock("scheduler", TTL).label("scheduler").lead();
+        let leading = async |_lease| {
+            ControlFlow::Break(changes(&recorder).contains_key("redlock_leading label=scheduler"))
+        };
+        assert!(candidate.run(leading).await.unwrap());
+        assert_eq!(Some(&-1.0), changes(&recorder).get("redlock_leading label=scheduler"));
+    });
+}
+
+#[test]
+fn jobs_are_counted_by_their_outcome() {
+    recorded(async |world, recorder| {
+        let day = Duration::from_secs(24 * 60 * 60);
+        for _ in 0..3 {
+            let request = world.redlock.lock("reminders", TTL).label("reminders");
+            drop(request.once_per(day, async |_| Ok::<_, ()>(())).await.unwrap());
+        }
+        world.nodes.iter().for_each(FakeNode::crash);
+        let request = world.redlock.lock("reports", TTL);
+        drop(request.once_per(day, async |_| Ok::<_, ()>(())).await.unwrap());
+        let mut numbers = Numbers::of(&recorder);
+        assert_eq!(vec![1], numbers.take("redlock_jobs_total label=reminders outcome=ran"));
+        assert_eq!(vec![2], numbers.take("redlock_jobs_total label=reminders outcome=elsewhere"));
+        assert_eq!(vec![1], numbers.take("redlock_jobs_total outcome=undecided"));
+    });
+}
+
 /// Returns the contents of the table in `docs/monitoring.md`.
 fn documented() -> BTreeSet<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring.md");
@@ -203,6 +283,10 @@ fn every_metric_has_a_description_and_is_documented() {
         let guarded = common::builder(&world.process, &world.nodes).build().unwrap();
         world.nodes[0].inner().flush();
         guarded.lock("a", TTL).try_now().await.unwrap();
+        let candidate = world.redlock.lock("b", TTL).lead();
+        candidate.run(async |_| ControlFlow::Break(())).await.unwrap();
+        let job = async |_| Ok::<_, ()>(());
+        drop(world.redlock.lock("c", TTL).once_per(TTL, job).await.unwrap());
         world.settle().await;
         let mut seen = BTreeSet::new();
         for (key, _, description, _) in recorder.snapshot().into_vec() {

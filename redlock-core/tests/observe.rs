@@ -318,6 +318,10 @@ fn all_events_are_documented_and_contain_no_token() {
         world.redlock.inspect("a").await.unwrap();
         world.sleep(TTL).await;
         guard.extend(TTL).await.unwrap();
+        let broken = client.lock("broken", TTL).await.unwrap();
+        tokens.push(world.nodes[0].inner().holder("broken").unwrap());
+        let inspection = client.inspect("broken").await.unwrap();
+        client.break_lock(&inspection, &broken.fingerprint()).await.unwrap();
         let detached = guard.detach().await;
         let guard = client.resume(&detached).await.unwrap();
         world.nodes.iter().for_each(|node| node.inner().clear());

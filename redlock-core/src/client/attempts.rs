@@ -52,6 +52,8 @@ pub(crate) struct CheckedRequest {
     pub(crate) owner: Option<Owner>,
     pub(crate) keep_alive: Option<KeepAlive>,
     pub(crate) grace: Option<Grace>,
+    /// The label of the request in metrics.
+    pub(crate) label: Option<&'static str>,
 }
 
 /// The outcome of one attempt that was not an error of the client.
@@ -144,7 +146,7 @@ impl CheckedRequest {
 
     pub(super) fn record(&self, start: Instant, failure: Option<ErrorKind>) {
         let waited = || self.handle.now().saturating_duration_since(start);
-        telemetry::request_completed(&self.resources, failure, waited);
+        telemetry::request_completed(&self.resources, self.label, failure, waited);
     }
 
     /// Makes one attempt, unless another task of this process uses the resources. `start` was read just now.
@@ -420,7 +422,7 @@ impl CheckedRequest {
         permit: Permit,
     ) -> Result<Result<Held, Failure>, Error> {
         let handle = &self.handle;
-        let claim = Claim::new(self.resources.clone(), token);
+        let claim = Claim::labeled(self.resources.clone(), token, self.label);
         let span = telemetry::attempt(&claim);
         let mut round = Acquire::new(handle.rules, claim, self.mode.clone(), self.ttl, since);
         if let Some(grace) = self.grace {

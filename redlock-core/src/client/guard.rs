@@ -11,7 +11,7 @@ use crate::client::lease::Lease;
 use crate::round::engine::run;
 use crate::round::keep::Keep;
 use crate::round::release;
-use crate::telemetry;
+use crate::telemetry::{self, Counted};
 use crate::types::detached::DetachedLease;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
@@ -38,6 +38,7 @@ pub struct Guard<K: Kind = Exclusive> {
     held: Held,
     /// What this kind of guard knows beyond its lease.
     extra: K::Extra,
+    counted: Counted,
 }
 
 impl<K: Kind> Guard<K> {
@@ -155,7 +156,8 @@ impl<K: Kind> Guard<K> {
     }
 
     pub(crate) fn new(held: Held, extra: K::Extra) -> Self {
-        Self { held, extra }
+        let counted = Counted::guard(K::NAME, &held.lease.record.claim);
+        Self { held, extra, counted }
     }
 }
 
@@ -280,7 +282,7 @@ impl<K: Owned> Guard<K> {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn into_any(self) -> Guard {
-        Guard { held: self.held, extra: () }
+        Guard { held: self.held, extra: (), counted: self.counted }
     }
 }
 

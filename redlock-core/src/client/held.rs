@@ -9,7 +9,6 @@ use crate::client::handle::Handle;
 use crate::client::lease::Lease;
 use crate::lease::record::Record;
 use crate::round::release;
-use crate::telemetry::Counted;
 
 /// A lock that is released on drop.
 #[derive(Debug)]
@@ -17,23 +16,15 @@ use crate::telemetry::Counted;
 pub struct Held {
     pub(super) lease: Lease,
     pub(super) released: bool,
-    /// `None` if it is a part of another lock.
-    counted: Option<Counted>,
 }
 
 impl Held {
     pub(crate) fn new(handle: Arc<Handle>, record: Arc<Record>) -> Self {
-        Self { lease: Lease { handle, record }, released: false, counted: Some(Counted::new()) }
+        Self { lease: Lease { handle, record }, released: false }
     }
 
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
-    }
-
-    /// Makes it a part of another lock, which is counted instead.
-    pub(crate) fn uncounted(mut self) -> Self {
-        drop(self.counted.take());
-        self
     }
 }
 

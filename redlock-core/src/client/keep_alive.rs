@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use tracing::Instrument;
 
 use crate::client::lease::Lease;
 use crate::decide::concurrency::Class;
@@ -148,7 +149,8 @@ pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
         connections: connections(lease),
         done: false,
     };
-    lease.handle.runtime.spawn(Box::pin(task.run()));
+    let span = telemetry::keep_alive(&lease.record.claim);
+    lease.handle.runtime.spawn(Box::pin(task.run().instrument(span)));
 }
 
 /// Returns the connection in use, by node.

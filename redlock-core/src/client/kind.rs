@@ -55,6 +55,9 @@ pub(crate) mod sealed {
         /// What a guard knows beyond its lease.
         type Extra: Copy + fmt::Debug + Send + Sync + 'static;
 
+        /// The name of the kind in metrics.
+        const NAME: &'static str;
+
         /// Returns the names that a request is about.
         fn resources(&self) -> Result<Resources, Error>;
 
@@ -106,6 +109,8 @@ impl Sole for Exclusive {}
 impl sealed::Kind for Exclusive {
     type Extra = ();
 
+    const NAME: &'static str = "exclusive";
+
     fn resources(&self) -> Result<Resources, Error> {
         Ok(self.0.clone())
     }
@@ -145,6 +150,8 @@ impl<K: Fenceable + Sole> Sole for Fenced<K> {}
 
 impl<K: Fenceable> sealed::Kind for Fenced<K> {
     type Extra = K::Extra;
+
+    const NAME: &'static str = K::NAME;
 
     fn resources(&self) -> Result<Resources, Error> {
         self.0.resources()

@@ -282,11 +282,8 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     ///
-    /// To cancel a `CancellationToken` of `tokio-util` at that time:
-    ///
-    /// ```ignore
-    /// tokio::spawn(async move { lease.ending().await; token.cancel() });
-    /// ```
+    /// To cancel a `CancellationToken` of `tokio-util` at that time, write
+    /// `tokio::spawn(async move { lease.ending().await; token.cancel() })`.
     ///
     /// # Cancel safety
     ///

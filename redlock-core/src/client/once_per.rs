@@ -133,6 +133,7 @@ impl<K: Sole> LockRequest<K> {
         let (_, request, start, policy) = request.check().map_err(RunError::not_run)?;
         let handle = &request.handle;
         handle.check_keep().map_err(RunError::not_run)?;
+        let decided = |outcome| telemetry::job_decided(&request.resources, request.label, outcome);
         let guard = match acquire(&request, start, policy).await {
             Ok(Decided::Acquired(held)) => {
                 request.record(start, None);
@@ -140,16 +141,19 @@ impl<K: Sole> LockRequest<K> {
             }
             Ok(Decided::Elsewhere(holder)) => {
                 request.record(start, Some(ErrorKind::Contended));
+                decided("elsewhere");
                 return Ok(JobOutcome::Elsewhere(holder));
             }
             Err(error) => {
                 let error = request.failed(start, error);
                 if is_undecided(&error) {
+                    decided("undecided");
                     return Ok(JobOutcome::Undecided(error));
                 }
                 return Err(RunError::not_run(error));
             }
         };
+        decided("ran");
         let lease = guard.lease();
         let end = run::while_held(&lease, job(lease.clone())).await;
         let rest = share.rest(start, handle.now());

@@ -17,6 +17,7 @@ use crate::decide::grace::Grace;
 use crate::decide::lease_status::LEAST_MARGIN;
 use crate::lease::mode::Mode;
 use crate::runtime::BoxFuture;
+use crate::telemetry::Counted;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
 use crate::types::owner::Owner;
@@ -61,6 +62,7 @@ pub struct LockRequest<K: Kind = Exclusive> {
     owner: Option<Result<Owner, Error>>,
     keep_alive: Option<KeepAlive>,
     grace: Duration,
+    label: Option<&'static str>,
     /// The default of the use applies if this is not set.
     wait: Option<Wait>,
     attempts: Option<u32>,
@@ -84,8 +86,9 @@ impl<K: Kind> fmt::Debug for LockRequest<K> {
 impl<K: Kind> LockRequest<K> {
     pub(crate) fn new(handle: Arc<Handle>, kind: Result<K, Error>, ttl: Duration) -> Self {
         let retry_delay = handle.settings.retry_delay;
-        let (grace, wait, attempts) = (Duration::ZERO, None, None);
-        Self { handle, kind, ttl, owner: None, keep_alive: None, grace, wait, attempts, retry_delay }
+        let (owner, keep_alive, grace, label) = (None, None, Duration::ZERO, None);
+        let (wait, attempts) = (None, None);
+        Self { handle, kind, ttl, owner, keep_alive, grace, label, wait, attempts, retry_delay }
     }
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {
@@ -98,8 +101,19 @@ impl<K: Kind> LockRequest<K> {
     }
 
     fn of_kind<L: Kind>(self, of: impl FnOnce(K) -> L) -> LockRequest<L> {
-        let Self { handle, kind, ttl, owner, keep_alive, grace, wait, attempts, retry_delay } = self;
-        LockRequest { handle, kind: kind.map(of), ttl, owner, keep_alive, grace, wait, attempts, retry_delay }
+        let Self { handle, kind, ttl, owner, keep_alive, grace, label, wait, attempts, retry_delay } = self;
+        LockRequest {
+            handle,
+            kind: kind.map(of),
+            ttl,
+            owner,
+            keep_alive,
+            grace,
+            label,
+            wait,
+            attempts,
+            retry_delay,
+        }
     }
 
     /// Sets how long to wait while another client holds the lock.
@@ -316,6 +330,28 @@ impl<K: Kind> LockRequest<K> {
         self
     }
 
+    /// Sets the value of `label` in the metrics of this request and its lock. The default is no label.
+    ///
+    /// Metrics have no label for the resource, because there may be millions. A label names the use instead, such as
+    /// `invoices`. It has an effect only with the feature `metrics`, and in the event `request completed`.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // redlock_wait_seconds{label="invoices"}
+    /// let guard = redlock.lock("invoice:42", ttl).label("invoices").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.label = Some(label);
+        self
+    }
+
     /// Makes a single attempt, and returns `None` if another client or task holds the lock.
     ///
     /// `None` has one of two meanings. A quorum of nodes named another client as the holder. Or a task of this process holds
@@ -419,7 +455,7 @@ impl<K: Kind> LockRequest<K> {
 
     /// Checks the request. Returns what each attempt needs, the start, and the limits.
     pub(super) fn check(self) -> Result<(K, CheckedRequest, Instant, RetryPolicy), Error> {
-        let Self { handle, kind, ttl, owner, keep_alive, grace, wait, attempts, retry_delay } = self;
+        let Self { handle, kind, ttl, owner, keep_alive, grace, label, wait, attempts, retry_delay } = self;
         let kind = kind?;
         let (resources, mode) = (kind.resources()?, kind.mode());
         let (ttl, owner) = (handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
@@ -438,7 +474,8 @@ impl<K: Kind> LockRequest<K> {
             Wait::Unbounded => None,
         };
         let policy = RetryPolicy { until, attempts, delay: retry_delay, outlasts_outages: false };
-        Ok((kind, CheckedRequest { handle, resources, ttl, mode, owner, keep_alive, grace }, start, policy))
+        let request = CheckedRequest { handle, resources, ttl, mode, owner, keep_alive, grace, label };
+        Ok((kind, request, start, policy))
     }
 
     /// Sets how long to wait, unless it is set already.
@@ -454,6 +491,7 @@ impl<K: Kind> LockRequest<K> {
     }
 
     async fn acquire(self) -> Result<Guard<K>, Error> {
+        let _pending = Counted::request(self.label);
         let (kind, request, start, policy) = self.check()?;
         let acquired = kind.acquire(&request, start, policy).await;
         request.recorded(start, acquired).map(|(held, extra)| Guard::new(held, extra))

@@ -179,6 +179,8 @@ impl Sole for Write {}
 impl sealed::Kind for Write {
     type Extra = ();
 
+    const NAME: &'static str = "write";
+
     fn resources(&self) -> Result<Resources, Error> {
         Resources::new([self.name.clone()])
     }
@@ -216,6 +218,8 @@ impl Kind for Read {}
 
 impl sealed::Kind for Read {
     type Extra = ();
+
+    const NAME: &'static str = "read";
 
     fn resources(&self) -> Result<Resources, Error> {
         Resources::new([self.name.clone()])

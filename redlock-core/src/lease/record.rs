@@ -287,7 +287,7 @@ impl Record {
     fn has_ended(&self, before: &LeaseStatus, now: Instant) {
         self.notify();
         if before.ended().is_none() && before.ttl().is_some() {
-            telemetry::held(now.min(before.deadline()).saturating_duration_since(self.since));
+            telemetry::held(&self.claim, now.min(before.deadline()).saturating_duration_since(self.since));
         }
     }
 

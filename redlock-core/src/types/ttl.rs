@@ -1,13 +1,14 @@
 //! The time to live of the keys of a lock.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::types::error::Error;
 
 /// A valid time to live: whole milliseconds from [`Ttl::MIN`] to [`Ttl::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ttl(u64);
+pub struct Ttl(NonZeroU32);
 
 /// The maximum time by which the expiry of a key is earlier or later than its TTL on a clock without drift.
 ///
@@ -18,12 +19,16 @@ impl Ttl {
     /// The minimum: 10 ms.
     ///
     /// A shorter TTL would be too close to the drift allowance (2 ms and more) and a round trip.
-    pub const MIN: Self = Self(10);
+    pub const MIN: Self = Self::of(10);
 
     /// The maximum: 24 days.
     ///
     /// It fits into a signed 32-bit number of milliseconds, the narrowest type of any server or timer in use.
-    pub const MAX: Self = Self(24 * 24 * 60 * 60 * 1000);
+    pub const MAX: Self = Self::of(24 * 24 * 60 * 60 * 1000);
+
+    const fn of(millis: u32) -> Self {
+        Self(NonZeroU32::new(millis).expect("at least 1 ms"))
+    }
 
     /// Creates a TTL from a duration.
     ///
@@ -46,8 +51,8 @@ impl Ttl {
         if ttl < Self::MIN.as_duration() {
             return Err(Error::invalid(format!("a TTL of {ttl:?} is too short; the minimum is 10 ms")));
         }
-        match u64::try_from(ttl.as_millis()) {
-            Ok(millis) if ttl <= Self::MAX.as_duration() => Ok(Self(millis)),
+        match u32::try_from(ttl.as_millis()) {
+            Ok(millis) if ttl <= Self::MAX.as_duration() => Ok(Self::of(millis)),
             _ => Err(Error::invalid(format!("a TTL of {ttl:?} is too long; the maximum is 24 days"))),
         }
     }
@@ -65,7 +70,7 @@ impl Ttl {
     /// # Ok::<_, redlock_core::Error>(())
     /// ```
     pub fn as_duration(self) -> Duration {
-        Duration::from_millis(self.0)
+        Duration::from_millis(self.as_millis())
     }
 
     /// Returns the TTL in milliseconds, as it is sent.
@@ -79,14 +84,14 @@ impl Ttl {
     /// # Ok::<_, redlock_core::Error>(())
     /// ```
     pub fn as_millis(self) -> u64 {
-        self.0
+        u64::from(self.0.get())
     }
 }
 
 /// Returns the TTL in milliseconds, for databases, whose integers are signed.
 impl From<Ttl> for i64 {
     fn from(ttl: Ttl) -> Self {
-        Self::try_from(ttl.0).expect("a TTL is at most 24 days")
+        Self::from(ttl.0.get())
     }
 }
 

@@ -12,6 +12,7 @@ use crate::client::handle::Handle;
 use crate::client::lease::Lease;
 use crate::client::observe::Observer;
 use crate::sync::{Mutex, locked};
+use crate::telemetry::Counted;
 use crate::types::error::Error;
 use crate::types::lease_state::LeaseState;
 use crate::types::resource::Resource;
@@ -158,13 +159,11 @@ impl Leadership {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let candidate = redlock.lock("scheduler", ttl).owner("10.0.0.7:8080").lead();
-    /// let mut leader = candidate.leadership().leader();
-    /// assert!(leader.changed().await?.is_free());
-    ///
-    /// // Followers forward requests to the address that is the leader's label.
-    /// let work = async |_lease| ControlFlow::Break(leader.changed().await);
-    /// let inspection = candidate.run(work).await?;
-    /// assert_eq!(Some("10.0.0.7:8080"), inspection?.holder().and_then(|by| by.owner()));
+    /// let leadership = candidate.leadership();
+    /// let work = async |_lease| ControlFlow::Break(leadership.leader().changed().await);
+    /// let inspection = candidate.run(work).await??;
+    /// // Followers forward requests to the address that is the label of the leader.
+    /// assert_eq!(Some("10.0.0.7:8080"), inspection.holder().and_then(|by| by.owner()));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn leader(&self) -> Observer {
@@ -228,13 +227,14 @@ impl Leadership {
 
     /// Publishes a term, which ends when the returned value is dropped.
     pub(super) fn lead(&self, lease: Lease) -> Reset {
+        let counted = Some(Counted::leader(&lease.record.claim));
         self.set(Stage::Leading(lease));
-        Reset { leadership: self.clone(), to: Stage::Waiting }
+        Reset { leadership: self.clone(), to: Stage::Waiting, counted }
     }
 
     /// Publishes the end of the candidate when the returned value is dropped.
     pub(super) fn end_on_drop(&self) -> Reset {
-        Reset { leadership: self.clone(), to: Stage::Ended }
+        Reset { leadership: self.clone(), to: Stage::Ended, counted: None }
     }
 
     fn stage(&self) -> Stage {
@@ -254,10 +254,13 @@ impl Leadership {
 pub(super) struct Reset {
     leadership: Leadership,
     to: Stage,
+    /// The leader in the gauge of leaders.
+    counted: Option<Counted>,
 }
 
 impl Drop for Reset {
     fn drop(&mut self) {
+        drop(self.counted.take());
         self.leadership.set(std::mem::take(&mut self.to));
     }
 }

@@ -43,6 +43,8 @@ impl Owned for Slot {}
 impl sealed::Kind for Slot {
     type Extra = usize;
 
+    const NAME: &'static str = "slot";
+
     fn resources(&self) -> Result<Resources, Error> {
         Resources::new(self.locks().iter().cloned())
     }
