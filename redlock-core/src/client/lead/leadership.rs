@@ -229,12 +229,12 @@ impl Leadership {
     pub(super) fn lead(&self, lease: Lease) -> Reset {
         let counted = Some(Counted::leader(&lease.record.claim));
         self.set(Stage::Leading(lease));
-        Reset { leadership: self.clone(), to: Stage::Waiting, counted }
+        Reset { leadership: self.clone(), to: Stage::Waiting, _counted: counted }
     }
 
     /// Publishes the end of the candidate when the returned value is dropped.
     pub(super) fn end_on_drop(&self) -> Reset {
-        Reset { leadership: self.clone(), to: Stage::Ended, counted: None }
+        Reset { leadership: self.clone(), to: Stage::Ended, _counted: None }
     }
 
     fn stage(&self) -> Stage {
@@ -255,12 +255,11 @@ pub(super) struct Reset {
     leadership: Leadership,
     to: Stage,
     /// The leader in the gauge of leaders.
-    counted: Option<Counted>,
+    _counted: Option<Counted>,
 }
 
 impl Drop for Reset {
     fn drop(&mut self) {
-        drop(self.counted.take());
         self.leadership.set(std::mem::take(&mut self.to));
     }
 }
