@@ -7,6 +7,7 @@ mod crowd;
 mod foreign;
 mod hand_over;
 mod keys;
+mod leader;
 mod party;
 mod queue;
 mod turns;
@@ -19,13 +20,14 @@ use crate::round::Effort;
 type Group = fn(Effort) -> Vec<Fact>;
 
 /// All groups by name.
-pub(crate) const GROUPS: [(&str, Group); 6] = [
+pub(crate) const GROUPS: [(&str, Group); 7] = [
     ("turns", turns::run),
     ("handover", hand_over::run),
     ("foreign", foreign::run),
     ("crowd", crowd::run),
     ("queue", queue::run),
     ("keys", keys::run),
+    ("leader", leader::run),
 ];
 
 /// Returns all, a tenth or a hundredth of `full`, depending on the extent.
