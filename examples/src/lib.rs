@@ -72,5 +72,9 @@ struct Fencing;
 struct Recipes;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/concepts.md")]
+struct Concepts;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/performance/capacity.md")]
 struct Capacity;
