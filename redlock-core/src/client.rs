@@ -1,5 +1,8 @@
 //! The calls of applications: building a client, requesting locks, and looking at nodes and resources.
 
+// First, so that its options come first in the documentation of a request.
+pub(crate) mod request;
+
 pub(crate) mod attempts;
 mod break_lock;
 pub(crate) mod builder;
@@ -15,7 +18,6 @@ pub(crate) mod lease;
 pub(crate) mod observe;
 pub(crate) mod once_per;
 pub(crate) mod redlock;
-pub(crate) mod request;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod run_error;

@@ -4,8 +4,9 @@
 //! `redlock-fred`. This crate contains the [Redlock] algorithm, and nothing that is specific to Redis, sockets or a
 //! runtime.
 //!
-//! The root of this crate is for applications. The module [`node`] is the contract of a backend, and the module
-//! [`runtime`] is the contract of a runtime.
+//! The root of this crate is for applications: a [`Redlock`] makes a [`LockRequest`], which results in a [`Guard`], which
+//! is also a [`Lease`]. The module [`node`] is the contract of a backend, and the module [`runtime`] is the contract of a
+//! runtime.
 //!
 //! # Safety
 //!
@@ -71,9 +72,15 @@
 //!
 //! - [`Lease::state`] returns the present state.
 //! - [`Lease::lost`] returns the reason of a loss before the validity ends.
+//! - [`Lease::ending`] comes a [grace period](LockRequest::grace) earlier, so that the work can stop in an orderly way.
 //!
 //! Loss detection requires only that the waiting task is polled. It depends neither on the renewals nor on the nodes.
 //! To move a lock to another process, use [`Guard::detach`] and [`Redlock::resume`].
+//!
+//! # Looking
+//!
+//! [`Redlock::inspect`] returns the present holder of a lock, and [`Redlock::observe`] each new one. [`Redlock::health`]
+//! returns the nodes that accept locks.
 //!
 //! # Readers and writers
 //!
