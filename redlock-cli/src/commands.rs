@@ -8,7 +8,6 @@ pub(crate) mod health;
 #[cfg(unix)]
 pub(crate) mod hold;
 pub(crate) mod inspect;
-mod quarantine;
 pub(crate) mod vouch;
 pub(crate) mod wait;
 

@@ -22,6 +22,8 @@ pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod run_error;
 pub(crate) mod rw_lock;
+#[cfg(feature = "serde")]
+mod serialized;
 pub(crate) mod slots;
 mod until_state;
 pub(crate) mod vouch;

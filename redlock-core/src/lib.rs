@@ -125,7 +125,8 @@
 //!
 //! - `blocking` adds the module `blocking`, for synchronous programs. It enables `tokio`.
 //! - `tokio` and `smol` add a ready-made [`Runtime`](runtime::Runtime) each.
-//! - `serde` makes a [`DetachedLease`] serializable.
+//! - `serde` makes a [`DetachedLease`] serializable and deserializable, and [`Health`], [`Inspection`], [`NodeReport`] and
+//!   [`Error`] serializable.
 //! - `metrics` adds counters and histograms through the `metrics` facade.
 //!
 //! Features add items, and never change the behavior of others. Spans and events are always emitted through `tracing`.

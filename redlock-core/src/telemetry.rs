@@ -81,7 +81,7 @@ pub(crate) fn release(claim: &Claim) -> Span {
 
 /// Records the reply of a node, its error or its timeout.
 pub(crate) fn voted(operation: &'static str, node: &str, outcome: &Outcome, latency: Duration) {
-    let outcome_name = vote(outcome);
+    let outcome_name = outcome.name();
     match outcome {
         Outcome::Failed(error) => {
             tracing::debug!(target: TARGET, node, operation, outcome = outcome_name, ?latency, %error, "node response");
@@ -107,7 +107,7 @@ pub(crate) fn acquired(claim: &Claim, fencing_token: Option<FencingToken>) {
 
 /// Records a failed attempt, with the holder if it is known.
 pub(crate) fn attempt_failed(claim: &Claim, reason: ErrorKind, holder: Option<&Token>) {
-    attempted(claim, kind(reason), None, holder);
+    attempted(claim, reason.name(), None, holder);
 }
 
 /// Records an attempt for which no caller waited any more.
@@ -142,7 +142,7 @@ pub(crate) fn request_completed(
     failure: Option<ErrorKind>,
     waited: impl Fn() -> Duration,
 ) {
-    let outcome = failure.map_or("granted", kind);
+    let outcome = failure.map_or("granted", ErrorKind::name);
     tracing::debug!(target: TARGET, %resources, label, outcome, waited = ?waited(), "request completed");
     #[cfg(feature = "metrics")]
     labeled!(histogram, name::WAIT, label, "outcome" => outcome).record(waited());
@@ -186,7 +186,7 @@ pub(crate) fn renewal_failed(claim: &Claim, error: &Error, earlier: u32) {
         tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, earlier, "renewal failed");
     }
     #[cfg(feature = "metrics")]
-    labeled!(counter, name::RENEWALS, claim.label(), "outcome" => kind(error.kind())).increment(1);
+    labeled!(counter, name::RENEWALS, claim.label(), "outcome" => error.kind().name()).increment(1);
 }
 
 /// Records a lost lock, once for each lease, and not if its owner ended it.
@@ -194,16 +194,14 @@ pub(crate) fn lost(claim: &Claim, loss: &Loss) {
     let resources = claim.all_resources();
     tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), reason = %loss, "lease lost");
     #[cfg(feature = "metrics")]
-    labeled!(counter, name::LOSSES, claim.label(), "reason" => reason(loss)).increment(1);
+    labeled!(counter, name::LOSSES, claim.label(), "reason" => loss.name()).increment(1);
 }
 
 /// Records the outcome of a release.
 pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, ErrorKind>) {
     let outcome = match result {
-        Ok(ReleaseOutcome::Released) => "released",
-        Ok(ReleaseOutcome::AlreadyExpired) => "already_expired",
-        Ok(ReleaseOutcome::AlreadyLost) => "already_lost",
-        Err(failure) => kind(failure),
+        Ok(outcome) => outcome.name(),
+        Err(failure) => failure.name(),
     };
     let resources = claim.all_resources();
     tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), outcome, "lease released");
@@ -345,49 +343,4 @@ pub fn describe_metrics() {
     describe_gauge!(name::NODE_CONNECTED, "Connections to a node: 0 if there is none.");
     describe_gauge!(name::NODE_ADMITTED, "1 if the votes of a node count, 0 during a quarantine.");
     describe_counter!(name::QUARANTINES, "Quarantines of nodes that may have lost locks, by reason.");
-}
-
-fn vote(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Granted | Outcome::GrantedFenced(_) => "granted",
-        Outcome::Released => "released",
-        Outcome::NotHeld => "not_held",
-        Outcome::Denied(_) => "denied",
-        Outcome::Superseded(_) => "superseded",
-        Outcome::Free => "free",
-        Outcome::Held(_) => "held",
-        Outcome::Quarantined { .. } => "quarantined",
-        Outcome::Failed(_) => "failed",
-        Outcome::TimedOut => "timed_out",
-        Outcome::Pending => "pending",
-    }
-}
-
-fn kind(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Contended => "contended",
-        ErrorKind::Undecided => "undecided",
-        ErrorKind::Overloaded => "overloaded",
-        ErrorKind::NoQuorum => "no_quorum",
-        ErrorKind::TooSlow => "too_slow",
-        ErrorKind::Lost => "lost",
-        ErrorKind::Superseded => "superseded",
-        ErrorKind::WrongType => "wrong_type",
-        ErrorKind::DamagedCounter => "damaged_counter",
-        ErrorKind::InvalidInput => "invalid_input",
-        ErrorKind::Unsupported => "unsupported",
-        ErrorKind::Closed => "closed",
-    }
-}
-
-#[cfg(feature = "metrics")]
-fn reason(loss: &Loss) -> &'static str {
-    match loss {
-        Loss::Expired => "expired",
-        Loss::Unreachable => "unreachable",
-        Loss::Superseded => "superseded",
-        Loss::Revoked { .. } => "revoked",
-        Loss::Released => "released",
-        Loss::Detached => "detached",
-    }
 }

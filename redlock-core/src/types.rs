@@ -14,6 +14,8 @@ pub(crate) mod owner;
 pub(crate) mod quarantine;
 pub(crate) mod report;
 pub(crate) mod resource;
+#[cfg(feature = "serde")]
+pub(crate) mod serialized;
 pub(crate) mod token;
 pub(crate) mod ttl;
 

@@ -48,6 +48,8 @@ mod request;
 mod scanner;
 mod script;
 mod secret;
+#[cfg(feature = "serde")]
+mod serialized;
 mod session;
 mod socket;
 mod supervisor;

@@ -1,9 +1,8 @@
 //! `redlock health`: whether enough servers could grant a lock.
 
-use redlock_redis_rs::{Health, NodeHealth};
-use serde_json::json;
+use redlock_redis_rs::Health;
 
-use super::{print, quarantine, with_redlock};
+use super::{print, with_redlock};
 use crate::args;
 use crate::args::Shared;
 use crate::exit::{Code, Failure};
@@ -26,17 +25,5 @@ fn code(health: &Health, all: bool) -> Code {
 }
 
 fn json(health: &Health) -> String {
-    let node = |node: &NodeHealth| {
-        json!({
-            "label": node.label(),
-            "healthy": node.is_healthy(),
-            "latency_ms": node.latency().as_secs_f64() * 1000.0,
-            "quarantine": node.quarantine().map(quarantine::Json::from),
-            "same_server_as": node.same_server_as().map(|(_, label)| label),
-            "message": node.to_string(),
-        })
-    };
-    let nodes: Vec<_> = health.nodes().iter().map(node).collect();
-    let healthy = health.healthy_nodes();
-    json!({ "available": health.is_available(), "healthy": healthy, "quorum": health.quorum(), "nodes": nodes }).to_string()
+    serde_json::to_string(health).unwrap_or_default()
 }

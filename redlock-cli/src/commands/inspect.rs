@@ -1,9 +1,8 @@
 //! `redlock inspect`: the holder of a lock, and its remaining time.
 
 use redlock_redis_rs::{Error, Inspection, LockStatus, NodeReport, Outcome, Redlock, Resource, Slots};
-use serde::Serialize;
 
-use super::{only_looking, print, quarantine, resources};
+use super::{only_looking, print, resources};
 use crate::args::{Inspect, Shared};
 use crate::exit::{Code, Failure};
 use crate::request;
@@ -44,6 +43,10 @@ fn worse(before: Code, result: &Result<Inspection, Error>) -> Code {
     }
 }
 
+fn json(found: &Inspection) -> String {
+    serde_json::to_string(found).unwrap_or_default()
+}
+
 fn text(found: &Inspection) -> String {
     let node = |node: &NodeReport| match node.outcome() {
         // This is usually a healthy server that is a little slower.
@@ -54,69 +57,4 @@ fn text(found: &Inspection) -> String {
     };
     let nodes = found.node_reports().iter().map(node);
     [found.to_string()].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
-}
-
-/// The fields for one resource.
-#[derive(Serialize)]
-struct Json {
-    resource: String,
-    status: &'static str,
-    holder: Option<String>,
-    remaining_ms: Option<u128>,
-    nodes: Vec<Node>,
-}
-
-#[derive(Serialize)]
-struct Node {
-    label: String,
-    status: &'static str,
-    holder: Option<String>,
-    remaining_ms: Option<u128>,
-    quarantine: Option<quarantine::Json>,
-    error: Option<String>,
-}
-
-fn json(found: &Inspection) -> String {
-    let status = match found.status() {
-        LockStatus::Free => "free",
-        LockStatus::Held { .. } => "held",
-        _ => "undecided",
-    };
-    let json = Json {
-        resource: found.resource().to_string(),
-        status,
-        holder: found.holder().map(ToString::to_string),
-        remaining_ms: found.remaining().map(|left| left.as_millis()),
-        nodes: found.node_reports().iter().map(Node::new).collect(),
-    };
-    serde_json::to_string(&json).unwrap_or_default()
-}
-
-impl Node {
-    fn new(report: &NodeReport) -> Self {
-        let none = Self {
-            label: report.label().into(),
-            status: "failed",
-            holder: None,
-            remaining_ms: None,
-            quarantine: None,
-            error: None,
-        };
-        match report.outcome() {
-            Outcome::Free => Self { status: "free", ..none },
-            Outcome::Held(entry) => Self {
-                status: "held",
-                holder: Some(entry.token.fingerprint().to_string()),
-                remaining_ms: entry.remaining.map(|left| left.as_millis()),
-                ..none
-            },
-            Outcome::Quarantined { quarantine, .. } => {
-                Self { status: "not counted", quarantine: Some(quarantine.into()), ..none }
-            }
-            Outcome::TimedOut => Self { status: "timed out", ..none },
-            Outcome::Pending => Self { status: "pending", ..none },
-            Outcome::Failed(error) => Self { error: Some(error.to_string()), ..none },
-            _ => none,
-        }
-    }
 }

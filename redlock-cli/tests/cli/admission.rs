@@ -77,8 +77,8 @@ fn a_restarted_server_is_in_quarantine() {
     let inspection = json(&redlock(&cluster, &["inspect", "--json", "job"]));
     let restarted = &inspection["nodes"][1];
     assert_eq!(
-        ("undecided", "not counted"),
-        (inspection["status"].as_str().unwrap(), restarted["status"].as_str().unwrap())
+        ("undecided", "quarantined"),
+        (inspection["status"].as_str().unwrap(), restarted["outcome"].as_str().unwrap())
     );
     is_quarantine(restarted);
     cluster.servers[0].kill();

@@ -8,7 +8,7 @@ use redlock_testkit::RedisServer;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Cluster, output, sleep, wait};
+use crate::common::{Cluster, Run, output, sleep, wait};
 
 /// Starts a job on several machines over a second and returns how often it ran.
 fn period(cluster: &Cluster, number: usize, machines: u32, options: &[&str]) -> usize {
@@ -70,7 +70,7 @@ fn an_outage_at_the_beginning_of_a_period_does_not_lose_it() {
     sleep(1.0);
     cluster.servers[1].resume();
     cluster.servers[0].restart();
-    let ends = runs.map(|run| run.end());
+    let ends = runs.map(Run::end);
     assert!(ends.iter().all(|end| end.code() == Some(0)), "{ends:?}");
     assert_eq!(1, cluster.lines("ran").len(), "{ends:?}");
     let kept: Vec<_> = ends.iter().filter(|end| end.report["kept_seconds"].is_number()).collect();
@@ -144,7 +144,7 @@ fn a_job_once_a_period_waits_for_readers_only() {
 #[test]
 fn at_least_counts_from_the_grant() {
     let cluster = Cluster::new();
-    let end = cluster.lock("run", &["--at-least", "100", "--ttl", "2"]).run("true").end();
+    let end = cluster.run("run", &["--at-least", "100", "--ttl", "2"], "true").end();
     let kept = end.at("kept_seconds");
     assert!(end.code() == Some(0) && kept > 10.0 && kept <= 100.0, "{end:?}");
     assert_eq!(Some(75), output(&mut cluster.redlock(["run", "-n", "job", "true"])).status.code());
@@ -157,7 +157,7 @@ fn at_least_counts_from_the_grant() {
 #[test]
 fn a_lock_is_kept_no_longer_than_at_least() {
     let cluster = Cluster::new();
-    let end = cluster.lock("run", &["--at-least", "5", "--ttl", "600"]).run("true").end();
+    let end = cluster.run("run", &["--at-least", "5", "--ttl", "600"], "true").end();
     assert_eq!(Some(0), end.code(), "{end:?}");
     for server in &cluster.servers {
         let left: f64 = server.command(&["PTTL", "job"]).parse().unwrap();
@@ -176,9 +176,9 @@ fn at_least_if_success_frees_a_failed_job() {
 #[test]
 fn a_waiter_acquires_the_lock_of_a_dead_machine() {
     let cluster = Cluster::new();
-    let first = cluster.lock("first", &["--ttl", "2"]).run("echo > running; sleep 1000");
+    let first = cluster.run("first", &["--ttl", "2"], "echo > running; sleep 1000");
     cluster.lines("running");
-    let second = cluster.lock("second", &["-w", "50", "--ttl", "2"]).run("echo > second");
+    let second = cluster.run("second", &["-w", "50", "--ttl", "2"], "echo > second");
     let keeper = first.keeper();
     // The death of a machine ends both processes.
     for pid in [keeper, first.pid()] {
@@ -205,7 +205,7 @@ fn at_least_applies_after_failures_and_deaths_of_the_command() {
 #[test]
 fn at_least_ends_with_a_killed_supervisor() {
     let cluster = Cluster::new();
-    let run = cluster.lock("run", &["--at-least", "100", "--ttl", "600"]).run("echo > running; sleep 1000");
+    let run = cluster.run("run", &["--at-least", "100", "--ttl", "600"], "echo > running; sleep 1000");
     cluster.lines("running");
     run.signal(Signal::KILL);
     assert_eq!(Some(0), cluster.run("other", &["-w", "50"], "true").end().code());

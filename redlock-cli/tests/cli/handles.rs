@@ -38,7 +38,7 @@ fn a_handle_extends_and_releases() {
 fn inspect_shows_the_holder_and_break_ends_it() {
     let cluster = Cluster::new();
     assert_eq!(Some(0), output(&mut cluster.redlock(["inspect", "job"])).status.code());
-    let run = cluster.lock("run", &["--ttl", "2", "--owner", "web-1"]).run("echo $$ > running; sleep 1000");
+    let run = cluster.run("run", &["--ttl", "2", "--owner", "web-1"], "echo $$ > running; sleep 1000");
     let pid = cluster.number("running");
     let found = output(&mut cluster.redlock(["inspect", "--json", "job", "free"]));
     assert_eq!(Some(75), found.status.code());

@@ -10,7 +10,7 @@ fn stubborn() -> String {
 #[test]
 fn all_nodes_hang() {
     let cluster = Cluster::new();
-    let first = cluster.lock("first", &["--ttl", "6"]).run(&stubborn());
+    let first = cluster.run("first", &["--ttl", "6"], &stubborn());
     cluster.lines("near");
     cluster.lines("far");
     cluster.pause_all();
@@ -46,7 +46,7 @@ fn all_nodes_hang() {
 #[test]
 fn a_hung_minority_has_no_effect() {
     let cluster = Cluster::new();
-    let run = cluster.lock("run", &["--ttl", "2"]).run("echo > running; sleep 3");
+    let run = cluster.run("run", &["--ttl", "2"], "echo > running; sleep 3");
     cluster.lines("running");
     cluster.servers[1].pause();
     let end = run.end();
@@ -57,7 +57,7 @@ fn a_hung_minority_has_no_effect() {
 #[test]
 fn a_majority_that_recovers_in_time_has_no_effect() {
     let cluster = Cluster::new();
-    let run = cluster.lock("run", &["--ttl", "6"]).run("echo > running; sleep 7");
+    let run = cluster.run("run", &["--ttl", "6"], "echo > running; sleep 7");
     cluster.lines("running");
     cluster.pause_all();
     sleep(1.0);
@@ -70,7 +70,7 @@ fn a_majority_that_recovers_in_time_has_no_effect() {
 fn deleted_keys_no_longer_exclude_others_so_there_is_no_grace() {
     let cluster = Cluster::new();
     let script = "trap 'echo > stopping; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
-    let run = cluster.lock("run", &["--ttl", "2"]).run(script);
+    let run = cluster.run("run", &["--ttl", "2"], script);
     cluster.lines("running");
     for server in &cluster.servers {
         server.command(&["FLUSHALL"]);
@@ -85,7 +85,7 @@ fn deleted_keys_no_longer_exclude_others_so_there_is_no_grace() {
 fn stolen_grace_allows_an_overlap() {
     let cluster = Cluster::new();
     let script = "trap 'echo > stopping; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
-    let run = cluster.lock("run", &["--ttl", "2", "--stolen-grace", "30"]).run(script);
+    let run = cluster.run("run", &["--ttl", "2", "--stolen-grace", "30"], script);
     cluster.lines("running");
     for server in &cluster.servers {
         server.command(&["FLUSHALL"]);
@@ -98,7 +98,7 @@ fn stolen_grace_allows_an_overlap() {
 fn a_stopped_command_that_returns_success_counts_as_stopped() {
     let cluster = Cluster::new();
     let script = "trap 'echo > stopping; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
-    let run = cluster.lock("run", &["--ttl", "2"]).run(script);
+    let run = cluster.run("run", &["--ttl", "2"], script);
     cluster.lines("running");
     cluster.pause_all();
     let end = run.end();
@@ -111,7 +111,7 @@ fn a_stopped_command_that_returns_success_counts_as_stopped() {
 fn a_renewal_after_the_first_signal_does_not_save_the_command() {
     let cluster = Cluster::new();
     let script = "trap 'echo > stopping' TERM; echo $$ > running; while :; do sleep 0.01; done";
-    let run = cluster.lock("run", &["--ttl", "8"]).run(script);
+    let run = cluster.run("run", &["--ttl", "8"], script);
     let pid = cluster.number("running");
     cluster.pause_all();
     cluster.lines("stopping");
@@ -126,8 +126,7 @@ fn a_renewal_after_the_first_signal_does_not_save_the_command() {
 #[test]
 fn a_newer_claim_ends_a_fenced_run_in_time() {
     let cluster = Cluster::new();
-    let run =
-        cluster.lock("run", &["--fenced", "--ttl", "3"]).run(&format!("trap '' TERM; {}", beats("beats")));
+    let run = cluster.run("run", &["--fenced", "--ttl", "3"], &format!("trap '' TERM; {}", beats("beats")));
     cluster.lines("beats");
     for server in &cluster.servers {
         server.command(&["INCR", "redlock:fence:{job}"]);
@@ -141,9 +140,8 @@ fn a_newer_claim_ends_a_fenced_run_in_time() {
 #[test]
 fn a_command_that_ends_by_itself_keeps_its_code() {
     let cluster = Cluster::new();
-    let run = cluster
-        .lock("run", &["--ttl", "30"])
-        .run("echo > running; until [ -e go ]; do sleep 0.01; done; exit 5");
+    let run =
+        cluster.run("run", &["--ttl", "30"], "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5");
     cluster.lines("running");
     cluster.pause_all();
     std::fs::write(cluster.path("go"), "").unwrap();

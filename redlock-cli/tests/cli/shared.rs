@@ -113,7 +113,7 @@ fn a_waiting_writer_has_precedence_over_new_readers() {
 fn a_lost_read_lock_stops_the_command_in_time() {
     let cluster = Cluster::new();
     let script = format!("trap '' TERM; {}", beats("beats"));
-    let reader = cluster.lock("reader", &["--shared", "--ttl", "3"]).run(&script);
+    let reader = cluster.run("reader", &["--shared", "--ttl", "3"], &script);
     cluster.lines("beats");
     cluster.pause_all();
     let writer = cluster.run("writer", &["--writer", "--unavailable", "wait"], "true");
@@ -132,7 +132,7 @@ fn a_lost_read_lock_stops_the_command_in_time() {
 fn deleted_readers_no_longer_exclude_others() {
     let cluster = Cluster::new();
     let script = "trap 'echo > stopping' TERM; echo > running; while :; do sleep 0.01; done";
-    let reader = cluster.lock("reader", &["--shared", "--ttl", "2"]).run(script);
+    let reader = cluster.run("reader", &["--shared", "--ttl", "2"], script);
     cluster.lines("running");
     for server in &cluster.servers {
         server.command(&["DEL", "job"]);
@@ -145,7 +145,7 @@ fn deleted_readers_no_longer_exclude_others() {
 #[test]
 fn a_killed_supervisor_ends_its_reader() {
     let cluster = Cluster::new();
-    let reader = cluster.lock("reader", &["--shared", "--ttl", "50"]).run(&until("read", "never"));
+    let reader = cluster.run("reader", &["--shared", "--ttl", "50"], &until("read", "never"));
     cluster.lines("read");
     reader.signal(Signal::KILL);
     assert_eq!(Some(0), cluster.run("writer", &["-w", "40"], "true").end().code());

@@ -9,9 +9,11 @@ use crate::common::{Cluster, eventually, is_alive, state};
 #[test]
 fn a_shell_that_becomes_its_child_leaves_no_process() {
     let cluster = Cluster::new();
-    let run = cluster
-        .lock("run", &["--ttl", "2"])
-        .run("sleep 1000 & echo $! > child; echo $$ > running; exec sleep 1000");
+    let run = cluster.run(
+        "run",
+        &["--ttl", "2"],
+        "sleep 1000 & echo $! > child; echo $$ > running; exec sleep 1000",
+    );
     let pids = [cluster.number("child"), cluster.number("running")];
     cluster.pause_all();
     assert_eq!(Some(79), run.end().code());
@@ -23,7 +25,7 @@ fn a_shell_that_becomes_its_child_leaves_no_process() {
 fn processes_that_fork_twice_and_begin_a_session_are_found() {
     let cluster = Cluster::new();
     let script = "( setsid bash -c 'trap \"\" TERM; echo $$ > far; exec sleep 1000' & ); until [ -s far ]; do sleep 0.01; done; exit 3";
-    let end = cluster.lock("run", &["--ttl", "4"]).run(script).end();
+    let end = cluster.run("run", &["--ttl", "4"], script).end();
     assert_eq!(Some(3), end.code(), "{end:?}");
     assert!(!is_alive(cluster.number("far")));
     assert!(

@@ -12,7 +12,7 @@ const GRANDCHILDREN: &str =
 #[test]
 fn a_killed_supervisor_ends_the_command_and_frees_the_lock() {
     let cluster = Cluster::new();
-    let run = cluster.lock("run", &["--ttl", "600"]).run(GRANDCHILDREN);
+    let run = cluster.run("run", &["--ttl", "600"], GRANDCHILDREN);
     let pids = ["child", "far", "running"].map(|file| cluster.number(file));
     let second = cluster.run("second", &["-w", "50"], "for pid in $(cat child far running); do test -e /proc/$pid && cat /proc/$pid/stat; done > alive; true");
     run.signal(Signal::KILL);
@@ -29,7 +29,7 @@ fn a_killed_supervisor_ends_the_command_and_frees_the_lock() {
 #[test]
 fn a_killed_keeper_ends_the_command_in_time() {
     let cluster = Cluster::new();
-    let run = cluster.lock("run", &["--ttl", "4"]).run(&format!("trap '' TERM; {}", beats("beats")));
+    let run = cluster.run("run", &["--ttl", "4"], &format!("trap '' TERM; {}", beats("beats")));
     cluster.lines("beats");
     send(run.keeper(), Signal::KILL);
     let second = cluster.run("second", &[], "read t _ < /proc/uptime; echo $t > started");
@@ -42,7 +42,7 @@ fn a_killed_keeper_ends_the_command_in_time() {
 #[test]
 fn a_stopped_keeper_ends_the_command_in_time() {
     let cluster = Cluster::new();
-    let run = cluster.lock("run", &["--ttl", "4"]).run(&format!("trap '' TERM; {}", beats("beats")));
+    let run = cluster.run("run", &["--ttl", "4"], &format!("trap '' TERM; {}", beats("beats")));
     cluster.lines("beats");
     let keeper = run.keeper();
     send(keeper, Signal::STOP);
@@ -58,9 +58,11 @@ fn a_stopped_keeper_ends_the_command_in_time() {
 #[test]
 fn a_stopped_supervisor_keeps_the_lock() {
     let cluster = Cluster::new();
-    let run = cluster
-        .lock("run", &["--ttl", "2"])
-        .run(&format!("({}) & until [ -e go ]; do sleep 0.01; done; kill $!; exit 6", beats("beats")));
+    let run = cluster.run(
+        "run",
+        &["--ttl", "2"],
+        &format!("({}) & until [ -e go ]; do sleep 0.01; done; kill $!; exit 6", beats("beats")),
+    );
     cluster.lines("beats");
     run.signal(Signal::STOP);
     sleep(5.0);
@@ -75,7 +77,7 @@ fn a_stopped_supervisor_keeps_the_lock() {
 #[test]
 fn the_keeper_kills_for_a_stopped_supervisor() {
     let cluster = Cluster::new();
-    let run = cluster.lock("run", &["--ttl", "4"]).run(GRANDCHILDREN);
+    let run = cluster.run("run", &["--ttl", "4"], GRANDCHILDREN);
     let pids = ["child", "far", "running"].map(|file| cluster.number(file));
     run.signal(Signal::STOP);
     cluster.pause_all();
@@ -90,9 +92,8 @@ fn the_keeper_kills_for_a_stopped_supervisor() {
 #[test]
 fn after_both_are_killed_the_direct_child_is_dead_and_the_lock_expires() {
     let cluster = Cluster::new();
-    let run = cluster
-        .lock("run", &["--ttl", "3"])
-        .run("sleep 1000 & echo $! > child; echo $$ > running; sleep 1000");
+    let run =
+        cluster.run("run", &["--ttl", "3"], "sleep 1000 & echo $! > child; echo $$ > running; sleep 1000");
     let (command, child) = (cluster.number("running"), cluster.number("child"));
     let keeper = run.keeper();
     send(keeper, Signal::STOP);
@@ -107,7 +108,7 @@ fn after_both_are_killed_the_direct_child_is_dead_and_the_lock_expires() {
 fn a_run_stopped_for_longer_than_the_ttl_is_killed_when_it_continues() {
     let cluster = Cluster::new();
     let script = "echo $$ > running; exec sleep 1000";
-    let run = cluster.lock("run", &["--ttl", "1"]).run(script);
+    let run = cluster.run("run", &["--ttl", "1"], script);
     let (command, keeper) = (cluster.number("running"), run.keeper());
     let all = [run.pid(), keeper, command];
     for pid in all {

@@ -48,7 +48,7 @@ impl QuarantineLog {
             counts(node, false);
             #[cfg(feature = "metrics")]
             metrics::counter!(
-                super::name::QUARANTINES, "node" => node.to_owned(), "reason" => label(reason)
+                super::name::QUARANTINES, "node" => node.to_owned(), "reason" => reason.name()
             )
             .increment(1);
         }
@@ -59,19 +59,4 @@ fn counts(node: &str, admitted: bool) {
     let _ = (node, admitted);
     #[cfg(feature = "metrics")]
     metrics::gauge!(super::name::NODE_ADMITTED, "node" => node.to_owned()).set(f64::from(u8::from(admitted)));
-}
-
-#[cfg(feature = "metrics")]
-fn label(reason: QuarantineReason) -> &'static str {
-    match reason {
-        QuarantineReason::NotChecked => "not_checked",
-        QuarantineReason::Changed => "changed",
-        QuarantineReason::Restarted => "restarted",
-        QuarantineReason::DataLost => "data_lost",
-        QuarantineReason::Promoted => "promoted",
-        QuarantineReason::Recent => "recent",
-        QuarantineReason::Replica => "replica",
-        QuarantineReason::NoPermission => "no_permission",
-        QuarantineReason::LaterVersion => "later_version",
-    }
 }

@@ -57,6 +57,26 @@ struct Inner {
     local_holder: Option<(Fingerprint, Duration)>,
 }
 
+impl ErrorKind {
+    /// Returns the name in metrics and serialized errors.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Contended => "contended",
+            Self::Undecided => "undecided",
+            Self::Overloaded => "overloaded",
+            Self::NoQuorum => "no_quorum",
+            Self::TooSlow => "too_slow",
+            Self::Lost => "lost",
+            Self::Superseded => "superseded",
+            Self::WrongType => "wrong_type",
+            Self::DamagedCounter => "damaged_counter",
+            Self::InvalidInput => "invalid_input",
+            Self::Unsupported => "unsupported",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 /// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

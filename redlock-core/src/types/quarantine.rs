@@ -110,6 +110,24 @@ impl fmt::Display for Quarantine {
 }
 
 /// Formats as a phrase, such as `server restarted`.
+#[cfg(any(feature = "metrics", feature = "serde"))]
+impl QuarantineReason {
+    /// Returns the name in metrics and serialized reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotChecked => "not_checked",
+            Self::Changed => "changed",
+            Self::Restarted => "restarted",
+            Self::DataLost => "data_lost",
+            Self::Promoted => "promoted",
+            Self::Recent => "recent",
+            Self::Replica => "replica",
+            Self::NoPermission => "no_permission",
+            Self::LaterVersion => "later_version",
+        }
+    }
+}
+
 impl fmt::Display for QuarantineReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

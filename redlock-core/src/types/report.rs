@@ -80,6 +80,36 @@ pub enum ReleaseOutcome {
     AlreadyLost,
 }
 
+impl Outcome {
+    /// Returns the name in metrics and serialized reports.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Granted | Self::GrantedFenced(_) => "granted",
+            Self::Released => "released",
+            Self::NotHeld => "not_held",
+            Self::Denied(_) => "denied",
+            Self::Superseded(_) => "superseded",
+            Self::Free => "free",
+            Self::Held(_) => "held",
+            Self::Quarantined { .. } => "quarantined",
+            Self::Failed(_) => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Pending => "pending",
+        }
+    }
+}
+
+impl ReleaseOutcome {
+    /// Returns the name in metrics and serialized outcomes.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::AlreadyExpired => "already_expired",
+            Self::AlreadyLost => "already_lost",
+        }
+    }
+}
+
 impl NodeReport {
     /// Returns the node's position in the configuration, from 0.
     ///

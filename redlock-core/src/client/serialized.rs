@@ -1,0 +1,86 @@
+//! The serialized form of health checks and inspections. The rules are those of [`crate::types::serialized`].
+
+use serde::{Serialize, Serializer};
+
+use crate::client::health::{Health, NodeHealth};
+use crate::client::inspect::{Inspection, LockStatus};
+use crate::types::quarantine::Quarantine;
+use crate::types::report::NodeReport;
+use crate::types::resource::Resource;
+use crate::types::serialized::{millis, whole_millis};
+use crate::types::token::Fingerprint;
+
+#[derive(Serialize)]
+#[serde(rename = "NodeHealth")]
+struct NodeHealthFields<'a> {
+    index: usize,
+    label: &'a str,
+    healthy: bool,
+    latency_ms: f64,
+    quarantine: Option<&'a Quarantine>,
+    same_server_as: Option<&'a str>,
+    message: String,
+}
+
+impl Serialize for NodeHealth {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        NodeHealthFields {
+            index: self.index(),
+            label: self.label(),
+            healthy: self.is_healthy(),
+            latency_ms: millis(self.latency()),
+            quarantine: self.quarantine(),
+            same_server_as: self.same_server_as().map(|(_, label)| label),
+            message: self.to_string(),
+        }
+        .serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename = "Health")]
+struct HealthFields<'a> {
+    available: bool,
+    healthy: usize,
+    quorum: usize,
+    nodes: &'a [NodeHealth],
+}
+
+impl Serialize for Health {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        HealthFields {
+            available: self.is_available(),
+            healthy: self.healthy_nodes(),
+            quorum: self.quorum(),
+            nodes: self.nodes(),
+        }
+        .serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename = "Inspection")]
+struct InspectionFields<'a> {
+    resource: &'a Resource,
+    status: &'static str,
+    holder: Option<&'a Fingerprint>,
+    remaining_ms: Option<u64>,
+    nodes: &'a [NodeReport],
+}
+
+impl Serialize for Inspection {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        InspectionFields {
+            resource: self.resource(),
+            status: match self.status() {
+                LockStatus::Free => "free",
+                LockStatus::Held { .. } => "held",
+                LockStatus::Undecided => "undecided",
+            },
+            holder: self.holder(),
+            remaining_ms: self.remaining().map(whole_millis),
+            nodes: self.node_reports(),
+        }
+        .serialize(serializer)
+    }
+}
