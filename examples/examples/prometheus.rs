@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{page}");
     for line in [
         "# HELP redlock_locks_held Guards that exist",
-        "redlock_locks_held 1",
+        "redlock_locks_held{kind=\"exclusive\"} 1",
         "redlock_attempts_total{outcome=\"granted\"} 2",
         "redlock_releases_total{outcome=\"released\"} 1",
     ] {
