@@ -308,22 +308,18 @@ impl Drop for Counted {
 /// Call it once, after the recorder of the [`metrics`] facade is installed. Metrics are also recorded without it.
 ///
 /// ```
-/// # use std::time::Duration;
+/// # redlock_testkit::example!(|redlock, ttl| {
 /// # use metrics_util::debugging::DebuggingRecorder;
-/// # use redlock_core::Redlock;
-/// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
 /// # let recorder = DebuggingRecorder::new();
 /// # let snapshotter = recorder.snapshotter();
-/// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-/// # let ttl = Duration::from_secs(10);
 /// // The program starts with the recorder of its exporter.
 /// recorder.install().expect("no other recorder is installed");
 /// redlock_core::describe_metrics();
-/// # let guard = block_on(redlock.lock("orders:42", ttl))?;
+/// # let guard = redlock.lock("orders:42", ttl).await?;
 /// # let metrics = snapshotter.snapshot().into_vec();
 /// # assert!(!metrics.is_empty());
 /// # assert!(metrics.iter().all(|(_, _, description, _)| description.is_some()));
-/// # Ok::<_, redlock_core::Error>(())
+/// # });
 /// ```
 #[cfg(feature = "metrics")]
 pub fn describe_metrics() {

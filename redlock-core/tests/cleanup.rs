@@ -9,7 +9,8 @@ use std::time::Duration;
 use common::*;
 use redlock_core::ErrorKind;
 use redlock_core::node::Ttl;
-use redlock_testkit::{Fault, Operation};
+use redlock_testkit::sim::{Simulation, for_each_seed};
+use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// Polls a future once, and drops it.
 async fn poll_once<T>(future: impl IntoFuture<Output = T>) {
@@ -209,10 +210,7 @@ fn a_refill_is_cleaned_up_even_if_the_release_deleted_an_earlier_write() {
 /// The program pauses for longer than the node timeout before a request is sent.
 #[test]
 fn a_request_sent_after_its_own_cleanup_is_cleaned_up() {
-    use redlock_testkit::FakeNode;
-    use redlock_testkit::sim::Simulation;
-
-    for seed in 0..10 {
+    for_each_seed(10, |seed| {
         let simulation = Simulation::new(seed);
         let (process, outside) = (simulation.process("client"), simulation.process("outside"));
         let node = |number| FakeNode::new(format!("fake-{number}"), outside.runtime());
@@ -229,17 +227,14 @@ fn a_request_sent_after_its_own_cleanup_is_cleaned_up() {
         simulation.run_for(Duration::from_secs(1));
         process.resume();
         assert_eq!(0, simulation.block_on(&process, async move { redlock.close().await }));
-        assert_eq!(0, nodes[2].inner().len(), "seed {seed}");
-    }
+        assert_eq!(0, nodes[2].inner().len());
+    });
 }
 
 /// Same as the test above, for a lock that is held and released before the request is sent.
 #[test]
 fn a_late_request_is_never_sent_after_the_releases_that_clean_it_up() {
-    use redlock_testkit::FakeNode;
-    use redlock_testkit::sim::Simulation;
-
-    for seed in 0..20 {
+    for_each_seed(20, |seed| {
         let simulation = Simulation::new(seed);
         let (process, outside) = (simulation.process("client"), simulation.process("outside"));
         let node = |number| FakeNode::new(format!("fake-{number}"), outside.runtime());
@@ -253,8 +248,8 @@ fn a_late_request_is_never_sent_after_the_releases_that_clean_it_up() {
         simulation.run_for(Duration::from_secs(1));
         process.resume();
         assert_eq!(0, simulation.block_on(&process, async move { redlock.close().await }));
-        assert_eq!(0, nodes[2].inner().len(), "seed {seed}");
-    }
+        assert_eq!(0, nodes[2].inner().len());
+    });
 }
 
 #[cfg(feature = "tokio")]
@@ -280,13 +275,10 @@ fn close_finishes_the_cleanup_of_a_dropped_runtime() {
 
 #[test]
 fn all_tasks_end_after_the_last_handle_is_dropped() {
-    use redlock_testkit::sim::Simulation;
-
     let simulation = Simulation::new(3);
     let process = simulation.process("client");
-    let nodes: Vec<_> = (0..5)
-        .map(|number| redlock_testkit::FakeNode::new(format!("fake-{number}"), process.runtime()))
-        .collect();
+    let nodes: Vec<_> =
+        (0..5).map(|number| FakeNode::new(format!("fake-{number}"), process.runtime())).collect();
     let redlock = builder(&process, &nodes).build().unwrap();
     nodes[0].inject(Fault::hang());
     let node = nodes[0].clone();

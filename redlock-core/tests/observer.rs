@@ -13,6 +13,7 @@ use std::time::Duration;
 use common::*;
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, Inspection, KeepAlive, LockStatus, Observer};
+use redlock_testkit::sim::for_each_seed;
 use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// Returns the label of the next holder; `None` if the lock is free.
@@ -200,7 +201,7 @@ fn candidates_for_slots_have_no_single_leader() {
 /// In any order of grants, losses and crashes, the observer ends with the present holder.
 #[test]
 fn an_observer_converges_to_the_present_holder() {
-    for seed in 0..300_u64 {
+    for_each_seed(300, |seed| {
         with_watching(move |world| async move {
             let mut random = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mut random = move |range: u64| {
@@ -245,7 +246,7 @@ fn an_observer_converges_to_the_present_holder() {
             let present = world.redlock.inspect("a").await.unwrap();
             let reported = reported.lock().unwrap();
             let last = reported.as_ref().unwrap().as_ref().unwrap();
-            assert_eq!((holder(&present), present.is_free()), (holder(last), last.is_free()), "seed {seed}");
+            assert_eq!((holder(&present), present.is_free()), (holder(last), last.is_free()));
         });
-    }
+    });
 }

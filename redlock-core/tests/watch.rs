@@ -15,7 +15,7 @@ use redlock_core::node::{
 };
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock};
-use redlock_testkit::sim::Simulation;
+use redlock_testkit::sim::{Simulation, for_each_seed};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// Runs a test with another client and five nodes that notify waiters.
@@ -116,7 +116,7 @@ fn renewals_of_the_holder_cause_no_thundering_herd() {
 /// The release comes at every point between the denied attempt and the sleep.
 #[test]
 fn a_release_between_the_denial_and_the_sleep_is_not_missed() {
-    for seed in 0..200 {
+    for_each_seed(200, |seed| {
         watched(seed, 3, async move |world, other| {
             let guard = other.lock("a", 100 * TTL).await.unwrap();
             // Every kind of request has a different short delay.
@@ -130,9 +130,9 @@ fn a_release_between_the_denial_and_the_sleep_is_not_missed() {
             }
             guard.release().await.unwrap();
             let (_, took) = waiting.await.unwrap();
-            assert!(took < 40 * MS, "seed {seed}: {took:?}");
+            assert!(took < 40 * MS, "{took:?}");
         });
-    }
+    });
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn one_waiter_waits_for_several_resources_together() {
 /// Many waiters are notified together. One acquires the lock soon, and all acquire it in the end.
 #[test]
 fn waiters_notified_together_do_not_collide_forever() {
-    for seed in 0..20 {
+    for_each_seed(20, |seed| {
         let simulation = Simulation::new(seed).max_polls(3_000_000);
         let process = simulation.process("client");
         let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
@@ -268,8 +268,8 @@ fn waiters_notified_together_do_not_collide_forever() {
             node.inject(Fault::delay(MS / 2 + MS / 10 * number));
         }
         simulation.run_for(Duration::from_secs(3));
-        assert_eq!(80, held.load(Ordering::Relaxed), "seed {seed}: 80 holds of 1 ms");
-    }
+        assert_eq!(80, held.load(Ordering::Relaxed), "80 holds of 1 ms");
+    });
 }
 
 /// The holder renews, and every node takes a moment to report that the lock is still held.

@@ -6,6 +6,8 @@
 
 mod fake;
 mod fault;
+mod matcher;
+mod request_log;
 mod state;
 
 use std::fmt;
@@ -24,9 +26,10 @@ use redlock_core::node::{
 use redlock_core::runtime::Runtime;
 use redlock_core::{Error, Resource};
 
-pub use self::fake::{FakeNode, fake_nodes};
+pub use self::fake::{FakeNode, fake_nodes, fake_redlock, fake_redlock_on};
 use self::fault::Effect;
 pub use self::fault::Fault;
+pub use self::request_log::RequestLog;
 use self::state::{Arrival, Held, Outcome, Reception, State};
 
 /// Any [`LockNode`], with faults.
@@ -139,17 +142,11 @@ impl<N: LockNode> Faulty<N> {
     /// Returns the inner node.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_core::node::{Token, Ttl};
-    /// # use redlock_testkit::{FakeNode, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
     /// // Another client holds the lock.
-    /// node.inner().set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// faulty.inner().set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_none());
+    /// # });
     /// ```
     pub fn inner(&self) -> &N {
         &self.0.node
@@ -161,19 +158,14 @@ impl<N: LockNode> Faulty<N> {
     /// Otherwise the last uncounted one that matches applies.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[0].inject(Fault::reject());
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// let guard = redlock.lock("orders:42", ttl).await?;
     /// assert!(guard.is_held(), "the lock works without a minority");
     /// nodes[1].inject(Fault::reject());
-    /// let error = block_on(redlock.lock("orders:43", ttl).try_now()).unwrap_err();
+    /// let error = redlock.lock("orders:43", ttl).try_now().await.unwrap_err();
     /// assert_eq!(ErrorKind::NoQuorum, error.kind());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -189,17 +181,12 @@ impl<N: LockNode> Faulty<N> {
     /// Removes all faults. Requests that are already in flight or held back stay so.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// node.inject(Fault::unavailable());
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now()).is_err());
-    /// node.clear_faults();
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_some());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
+    /// faulty.inject(Fault::unavailable());
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await.is_err());
+    /// faulty.clear_faults();
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_some());
+    /// # });
     /// ```
     pub fn clear_faults(&self) {
         self.state().script.clear();
@@ -211,21 +198,13 @@ impl<N: LockNode> Faulty<N> {
     /// last one.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[0].inject(Fault::hang());
     /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
     /// assert!(nodes[0].inner().is_empty());
     /// nodes[0].resume().await;
     /// assert!(nodes[0].inner().holder("orders:42").is_some(), "carried out late");
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Cancel safety
@@ -242,21 +221,13 @@ impl<N: LockNode> Faulty<N> {
     /// Returns `false` if nothing is held back.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[0].inject(Fault::hang());
     /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
     /// assert!(nodes[0].step().await, "carries out the acquisition");
     /// assert!(nodes[0].inner().holder("orders:42").is_some());
     /// assert!(!nodes[0].step().await, "nothing else is held back");
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Cancel safety
@@ -278,21 +249,13 @@ impl<N: LockNode> Faulty<N> {
     /// [`step`](Faulty::step) releases them one by one.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[0].inject(Fault::hang());
     /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
     /// assert_eq!(1, nodes[0].pending(), "the acquisition");
     /// nodes[0].resume().await;
     /// assert_eq!(0, nodes[0].pending());
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn pending(&self) -> usize {
         self.state().held_count()
@@ -304,19 +267,14 @@ impl<N: LockNode> Faulty<N> {
     /// unavailable until [`restart`](Faulty::restart).
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
     /// nodes[0].crash();
     /// nodes[1].crash();
-    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// let error = guard.extend(ttl).await.unwrap_err();
     /// assert_eq!(ErrorKind::NoQuorum, error.kind());
     /// assert!(guard.is_held(), "until its deadline");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn crash(&self) {
         self.state().crash();
@@ -326,18 +284,13 @@ impl<N: LockNode> Faulty<N> {
     /// Restarts the node after a crash, with all its data and its script.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{FakeNode, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
-    /// node.crash();
-    /// node.restart();
-    /// assert!(node.inner().holder("orders:42").is_some(), "it has kept its data");
-    /// block_on(guard.extend(ttl))?;
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// faulty.crash();
+    /// faulty.restart();
+    /// assert!(faulty.inner().holder("orders:42").is_some(), "it has kept its data");
+    /// guard.extend(ttl).await?;
+    /// # });
     /// ```
     pub fn restart(&self) {
         self.state().down = false;
@@ -346,20 +299,52 @@ impl<N: LockNode> Faulty<N> {
     /// Returns how many requests of an operation have arrived, with any outcome.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{FakeNode, Operation, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let _guard = block_on(redlock.lock("orders:42", ttl))?;
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
+    /// let _guard = redlock.lock("orders:42", ttl).await?;
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_none());
     /// // The second request sent nothing.
-    /// assert_eq!(1, node.request_count(Operation::Acquire));
-    /// # Ok::<(), redlock_core::Error>(())
+    /// assert_eq!(1, faulty.request_count(Operation::Acquire));
+    /// # });
     /// ```
     pub fn request_count(&self, operation: Operation) -> u64 {
         self.state().request_count(operation)
+    }
+
+    /// Returns the latest requests, oldest first: at most 1,024.
+    ///
+    /// A request is logged when it arrives, with any outcome.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::{Operation, block_on, fake_redlock};
+    /// # let ttl = Duration::from_secs(10);
+    /// let (redlock, nodes) = fake_redlock(3);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// block_on(guard.extend(ttl))?;
+    /// let log = nodes[0].requests().of("orders:42");
+    /// assert_eq!(2, log.len(), "{log}");
+    /// assert!(log.on(Operation::Release).is_empty());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn requests(&self) -> RequestLog {
+        self.state().log.clone()
+    }
+
+    /// Empties the log of [`requests`](Faulty::requests). [Counts](Faulty::request_count) stay.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::{block_on, fake_redlock};
+    /// # let ttl = Duration::from_secs(10);
+    /// let (redlock, nodes) = fake_redlock(1);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// nodes[0].clear_requests();
+    /// assert!(guard.is_held());
+    /// assert!(nodes[0].requests().is_empty(), "`is_held` sends nothing");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn clear_requests(&self) {
+        self.state().log = RequestLog::default();
     }
 
     /// Waits until at least `count` requests of an operation have arrived in total.
@@ -398,7 +383,7 @@ impl<N: LockNode> Faulty<N> {
     async fn carry_out(self, request: Request, reply: Reception, losses: u64) -> Outcome {
         let (arrival, crash) = {
             let mut state = self.state();
-            (state.receive(request.operation(), reply, losses), self.0.crashed.listen())
+            (state.receive(&request, reply, losses), self.0.crashed.listen())
         };
         self.0.arrived.notify(usize::MAX);
         let crashed = async {

@@ -2,8 +2,9 @@
 //!
 //! | Task | Item | Section |
 //! |---|---|---|
-//! | Run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
-//! | Test the behavior when nodes hang, crash, deny or lose messages | [`FakeNode`], [`Fault`] | [Scripted faults](#scripted-faults) |
+//! | Run code that locks, without any server | [`fake_redlock`] | [Fake nodes](#fake-nodes) |
+//! | Test the behavior when nodes hang, crash, deny or lose messages | [`Fault`] | [Scripted faults](#scripted-faults) |
+//! | Check which requests were sent | [`RequestLog`] | [Request log](#request-log) |
 //! | Inject faults into any node, including a real one | [`Faulty`] | [Scripted faults](#scripted-faults) |
 //! | Write a wrapper with other faults | [`Request`], [`Operation`] | [Custom faults](#custom-faults) |
 //! | Simulate hours in milliseconds, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
@@ -15,51 +16,46 @@
 //!
 //! # Fake nodes
 //!
-//! A [`MemoryNode`] is a lock server in memory. It is a handle: its clones are clients of the same server. Pass clones
-//! to the code under test and keep others, to look at the locks and to act as another client:
+//! [`fake_redlock`] returns a `Redlock` for the code under test, and its nodes for the test:
 //!
 //! ```
 //! use std::time::Duration;
 //!
-//! use redlock_core::Redlock;
 //! use redlock_core::node::{Token, Ttl};
-//! use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+//! use redlock_testkit::{block_on, fake_redlock};
 //!
-//! let nodes = ["one", "two", "three"].map(MemoryNode::new);
-//! let redlock = Redlock::builder(ThreadRuntime)
-//!     .nodes(nodes.iter().cloned().map(Into::into))
-//!     .build()?;
+//! let (redlock, nodes) = fake_redlock(3);
 //! let ttl = Duration::from_secs(10);
 //!
 //! let guard = block_on(redlock.lock("invoice:42", ttl))?;
-//! let held = nodes.iter().filter(|node| node.holder("invoice:42").is_some());
+//! let held = nodes.iter().filter(|node| node.inner().holder("invoice:42").is_some());
 //! assert!(held.count() >= 2, "a quorum");
 //! block_on(guard.release())?;
 //!
+//! // Another client holds the lock.
 //! for node in &nodes {
-//!     node.set_holder("invoice:42", Token::from_bytes("another"), Ttl::MAX);
+//!     node.inner().set_holder("invoice:42", Token::from_bytes("another"), Ttl::MAX);
 //! }
 //! assert!(block_on(redlock.lock("invoice:42", ttl).try_now())?.is_none());
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
+//! Each node is a [`FakeNode`]: a [`MemoryNode`], which is a lock server in memory, behind a [`Faulty`], which injects
+//! the faults of networks and machines. All three are handles: a clone is another client of the same server.
+//! [`fake_redlock_on`] takes a runtime, and [`fake_nodes`] returns nodes for a builder with other options.
+//!
 //! # Scripted faults
 //!
-//! A [`FakeNode`] is a [`MemoryNode`] behind a [`Faulty`], which injects the faults of networks and machines.
-//! [`Faulty`] also wraps any other node. A [`Fault`] affects all later requests, those of one operation, or a number of
-//! them:
+//! A [`Fault`] affects all later requests, those of one operation or resource, or a number of them. [`Faulty`] also
+//! wraps any other node.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use redlock_core::{ErrorKind, Redlock};
-//! use redlock_testkit::{Fault, Operation, ThreadRuntime, block_on, fake_nodes};
+//! use redlock_core::ErrorKind;
+//! use redlock_testkit::{Fault, Operation, block_on, fake_redlock};
 //!
-//! let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-//! let redlock = Redlock::builder(ThreadRuntime)
-//!     .nodes(nodes.iter().cloned().map(Into::into))
-//!     .build()?;
+//! let (redlock, nodes) = fake_redlock(3);
 //! let ttl = Duration::from_secs(10);
 //!
 //! nodes[0].crash(); // a minority: the lock works without it
@@ -79,7 +75,7 @@
 //! |---|---|
 //! | A node hangs, and carries all requests out when it resumes | [`Fault::hang`], [`resume`](Faulty::resume) |
 //! | A node crashes, and restarts with or without its data | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
-//! | Requests or replies are lost, late, or denied | the other [`Fault`]s, [`on`](Fault::on) one operation, [`once`](Fault::once) or [`times`](Fault::times) |
+//! | Requests or replies are lost, late, or denied | the other [`Fault`]s, [`on`](Fault::on) one operation, [`of`](Fault::of) one resource, [`once`](Fault::once) or [`times`](Fault::times) |
 //! | A node loses its data, and does not count for a time | [`MemoryNode::set_longest_ttl`], [`flush`](MemoryNode::flush), [`restore`](MemoryNode::restore) |
 //! | Another client holds the lock | [`MemoryNode::set_holder`] |
 //! | A machine is paused or suspended, or crashes | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
@@ -93,15 +89,12 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use redlock_core::{Redlock, TokioRuntime};
-//! use redlock_testkit::{Fault, Operation, fake_nodes};
+//! use redlock_core::TokioRuntime;
+//! use redlock_testkit::{Fault, Operation, fake_redlock_on};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), redlock_core::Error> {
-//! let nodes = fake_nodes(3, Arc::new(TokioRuntime::new()));
-//! let redlock = Redlock::builder(TokioRuntime::new())
-//!     .nodes(nodes.iter().cloned().map(Into::into))
-//!     .build()?;
+//! let (redlock, nodes) = fake_redlock_on(3, Arc::new(TokioRuntime::new()));
 //! for node in &nodes {
 //!     node.inject(Fault::hold_reply().on(Operation::Acquire));
 //! }
@@ -144,6 +137,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Request log
+//!
+//! A node logs its [requests](Faulty::requests). A test selects those of a resource or of an operation, and a failed
+//! assertion can show the others:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use redlock_testkit::{Operation, block_on, fake_redlock};
+//!
+//! let (redlock, nodes) = fake_redlock(3);
+//! let guard = block_on(redlock.lock("invoice:42", Duration::from_secs(10)))?;
+//! block_on(guard.release())?;
+//! let log = nodes[0].requests();
+//! assert_eq!(1, log.of("invoice:42").on(Operation::Release).len(), "{log}");
+//! # Ok::<(), redlock_core::Error>(())
+//! ```
+//!
 //! # Simulated time
 //!
 //! A [`Simulation`](sim::Simulation) runs code in virtual time. Time does not move while a task can run, and jumps to
@@ -153,17 +164,14 @@
 //! ```
 //! use std::time::Duration;
 //!
+//! use redlock_core::KeepAlive;
 //! use redlock_core::runtime::Runtime;
-//! use redlock_core::{KeepAlive, Redlock};
 //! use redlock_testkit::sim::Simulation;
-//! use redlock_testkit::{Fault, fake_nodes};
+//! use redlock_testkit::{Fault, fake_redlock_on};
 //!
 //! let simulation = Simulation::new(42);
 //! let service = simulation.process("service");
-//! let nodes = fake_nodes(3, service.runtime());
-//! let redlock = Redlock::builder(service.clone())
-//!     .nodes(nodes.iter().cloned().map(Into::into))
-//!     .build()?;
+//! let (redlock, nodes) = fake_redlock_on(3, service.runtime());
 //!
 //! simulation.block_on(&service.clone(), async move {
 //!     let request = redlock.lock("nightly", Duration::from_secs(30));
@@ -178,6 +186,8 @@
 //! })?;
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
+//!
+//! [`for_each_seed`](sim::for_each_seed) repeats a test with many seeds, and reports the seed of a failure.
 //!
 //! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::runtime::Runtime), as
 //! everything in `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes.
@@ -322,6 +332,8 @@
 compile_error!("the feature `server` of redlock-testkit starts, stops and kills processes as Unix does");
 
 pub mod conformance;
+#[doc(hidden)]
+pub mod example;
 mod faulty;
 mod memory;
 mod reply;
@@ -331,13 +343,18 @@ mod server;
 pub mod sim;
 mod threads;
 
-pub use crate::faulty::{FakeNode, Fault, Faulty, fake_nodes};
+pub use crate::faulty::{FakeNode, Fault, Faulty, RequestLog, fake_nodes, fake_redlock, fake_redlock_on};
 pub use crate::memory::{MemoryNode, Snapshot};
 pub use crate::reply::{holder, watching};
 #[cfg(all(feature = "server", unix))]
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};
 pub use crate::threads::{ThreadRuntime, block_on};
 pub use redlock_core::node::{Operation, Request};
+
+/// Compiles the examples of the README with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// Compiles the examples of the chapter with the doctests.
 #[cfg(doctest)]

@@ -99,17 +99,12 @@ impl MemoryNode {
     /// `None` means that the resource is free, has readers or holds a non-lock value.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
     /// assert!(node.holder("orders:42").is_some());
-    /// block_on(guard.release())?;
+    /// guard.release().await?;
     /// assert_eq!(None, node.holder("orders:42"));
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -122,17 +117,12 @@ impl MemoryNode {
     /// Returns the tokens of the readers of a resource.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// let prices = redlock.rw_lock("prices")?;
-    /// let _readers = [block_on(prices.read(ttl))?, block_on(prices.read(ttl))?];
+    /// let _readers = [prices.read(ttl).await?, prices.read(ttl).await?];
     /// assert_eq!(2, node.readers("prices").len());
     /// assert_eq!(None, node.holder("prices"), "a reader is not a holder");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -149,17 +139,12 @@ impl MemoryNode {
     /// `None` means that there is no key or that it never expires.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
     /// assert!(node.remaining("orders:42") <= Some(ttl));
-    /// block_on(guard.extend(Duration::from_secs(3600)))?;
+    /// guard.extend(Duration::from_secs(3600)).await?;
     /// assert!(node.remaining("orders:42") > Some(ttl));
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -189,15 +174,10 @@ impl MemoryNode {
     /// Returns the number of keys that have not expired.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let _guard = block_on(redlock.lock(["orders:42", "stock:7"], ttl))?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let _guard = redlock.lock(["orders:42", "stock:7"], ttl).await?;
     /// assert_eq!(2, node.len(), "one key for each resource");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn len(&self) -> usize {
         self.store().living_count(self.now())
@@ -206,17 +186,12 @@ impl MemoryNode {
     /// Returns whether no key is left, or all have expired.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
     /// drop(guard);
-    /// block_on(redlock.close());
+    /// redlock.close().await;
     /// assert!(node.is_empty(), "nothing is left behind");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -225,17 +200,12 @@ impl MemoryNode {
     /// Returns the counter for the fencing tokens of a resource; `None` without one.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).fenced().await?;
     /// assert_eq!(guard.fencing_token(), node.fencing_counter("orders:42"));
-    /// block_on(guard.release())?;
+    /// guard.release().await?;
     /// assert!(node.fencing_counter("orders:42").is_some(), "it outlives the lock");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -248,20 +218,15 @@ impl MemoryNode {
     /// Sets the counter of a resource, or deletes it like a server that evicts keys.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{FencingToken, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// node.count_from_one();
     /// node.set_counter("orders:42", FencingToken::new(41));
-    /// let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// let guard = redlock.lock("orders:42", ttl).fenced().await?;
     /// assert_eq!(FencingToken::new(42), guard.fencing_token());
     ///
     /// node.set_counter("orders:42", None); // like a server that evicts keys
     /// assert_eq!(None, node.fencing_counter("orders:42"));
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -278,19 +243,14 @@ impl MemoryNode {
     /// still grow after a counter was lost.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{FencingToken, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// node.count_from_one();
     /// for number in 1..=3 {
-    ///     let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    ///     let guard = redlock.lock("orders:42", ttl).fenced().await?;
     ///     assert_eq!(FencingToken::new(number), guard.fencing_token());
-    ///     block_on(guard.release())?;
+    ///     guard.release().await?;
     /// }
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn count_from_one(&self) {
         self.store().counters.from_one = true;
@@ -299,17 +259,12 @@ impl MemoryNode {
     /// Deletes all counters, and keeps the locks. Returns whether there was any.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let _guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let _guard = redlock.lock("orders:42", ttl).fenced().await?;
     /// assert!(node.clear_counters());
     /// assert_eq!(None, node.fencing_counter("orders:42"));
     /// assert!(node.holder("orders:42").is_some(), "the lock is kept");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn clear_counters(&self) -> bool {
         self.store().counters.clear()
@@ -318,17 +273,12 @@ impl MemoryNode {
     /// Deletes the key of a resource, like an operator or a server that evicts keys.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
     /// node.remove("orders:42");
-    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// let error = guard.extend(ttl).await.unwrap_err();
     /// assert_eq!(ErrorKind::Lost, error.kind());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -362,18 +312,13 @@ impl MemoryNode {
     /// Deletes all keys and counters, like a server that is flushed.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_core::node::QuarantineReason;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # redlock_testkit::example!(|redlock, node| {
     /// node.set_longest_ttl(Duration::from_secs(10));
     /// node.flush();
-    /// let health = block_on(redlock.health());
+    /// let health = redlock.health().await;
     /// let quarantine = health.nodes()[0].quarantine().expect("the data is lost");
     /// assert_eq!(QuarantineReason::DataLost, quarantine.reason);
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn flush(&self) {
         self.store().clear();
@@ -383,18 +328,13 @@ impl MemoryNode {
     /// Returns a copy of all keys and counters.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
     /// let snapshot = node.snapshot();
-    /// block_on(guard.release())?;
+    /// guard.release().await?;
     /// node.restore(&snapshot);
     /// assert!(node.holder("orders:42").is_some(), "the released lock is back");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.store().content())
@@ -457,18 +397,12 @@ impl MemoryNode {
     /// It replaces any value.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_core::node::{Token, Ttl};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_none());
     /// node.remove("orders:42"); // the other client releases it
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_some());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_some());
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -482,16 +416,11 @@ impl MemoryNode {
     /// Sets a non-lock value under a resource. It replaces any value and never expires.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # let node = MemoryNode::new("fake-1");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// node.set_non_lock_value("orders:42"); // another program uses the name
-    /// let error = block_on(redlock.lock("orders:42", ttl).try_now()).unwrap_err();
+    /// let error = redlock.lock("orders:42", ttl).try_now().await.unwrap_err();
     /// assert_eq!(ErrorKind::WrongType, error.kind());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     ///
     /// # Panics
@@ -616,6 +545,6 @@ impl From<MemoryNode> for Arc<dyn LockNode> {
 }
 
 /// Converts a name. It panics, so that a test with a misspelled name fails instead of finding no key.
-fn name(resource: impl IntoResource) -> Resource {
+pub(crate) fn name(resource: impl IntoResource) -> Resource {
     resource.into_resource().unwrap_or_else(|error| panic!("{error}"))
 }

@@ -10,16 +10,11 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use redlock_core::runtime::Runtime;
-//! use redlock_core::Redlock;
-//! use redlock_testkit::{fake_nodes, sim::Simulation};
+//! use redlock_testkit::{fake_redlock_on, sim::Simulation};
 //!
 //! let simulation = Simulation::new(42);
 //! let service = simulation.process("service");
-//! let nodes = fake_nodes(5, service.runtime());
-//! let redlock = Redlock::builder(service.clone())
-//!     .nodes(nodes.into_iter().map(Into::into))
-//!     .build()?;
+//! let (redlock, _nodes) = fake_redlock_on(5, service.runtime());
 //!
 //! simulation.block_on(&service, async move {
 //!     let ttl = Duration::from_secs(10);
@@ -35,6 +30,7 @@
 
 mod executor;
 mod process;
+mod seeds;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +40,7 @@ use redlock_core::runtime::Instant;
 
 use self::executor::{Step, World};
 pub use self::process::{Clock, Process};
+pub use self::seeds::for_each_seed;
 
 /// A world of simulated programs with one true time.
 ///

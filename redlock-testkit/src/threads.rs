@@ -48,17 +48,12 @@ impl Runtime for ThreadRuntime {
 /// Use it for futures that need no runtime, such as those of [`MemoryNode`](crate::MemoryNode).
 ///
 /// ```
-/// # use std::time::Duration;
-/// # use redlock_core::Redlock;
-/// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-/// # let node = MemoryNode::new("fake-1");
-/// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-/// # let ttl = Duration::from_secs(10);
+/// # redlock_testkit::example!(|redlock, ttl| {
 /// // In a plain `#[test]`, without an async runtime.
-/// let guard = block_on(redlock.lock("orders:42", ttl))?;
-/// block_on(guard.extend(ttl))?;
+/// let guard = redlock.lock("orders:42", ttl).await?;
+/// guard.extend(ttl).await?;
 /// assert!(guard.is_held());
-/// # Ok::<(), redlock_core::Error>(())
+/// # });
 /// ```
 pub fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
     let mut future = pin!(future.into_future());

@@ -1,11 +1,12 @@
 //! The simulated runtime: time, order, and the faults of programs.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_testkit::sim::{Clock, Process, Simulation};
+use redlock_testkit::sim::{Clock, Process, Simulation, for_each_seed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -152,4 +153,37 @@ fn a_hot_loop_is_found() {
             .await;
         }
     });
+}
+
+/// Runs this test alone with `REDLOCK_SEED=2`, as a developer does after a failure.
+#[test]
+fn a_failing_seed_is_reported_and_can_run_alone() {
+    const CHILD: &str = "REDLOCK_TEST_OF_SEEDS";
+    if std::env::var_os(CHILD).is_some() {
+        return for_each_seed(5, |seed| {
+            #[allow(clippy::print_stderr)] // read by the parent
+            {
+                eprintln!("runs {seed}");
+            }
+            assert!(seed != 2, "this seed fails");
+        });
+    }
+    let run = |seed: Option<&str>| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_failing_seed_is_reported_and_can_run_alone"]).env(CHILD, "");
+        match seed {
+            Some(seed) => command.env("REDLOCK_SEED", seed),
+            None => command.env_remove("REDLOCK_SEED"),
+        };
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (succeeds, text) = run(None);
+    assert!(!succeeds && text.contains("seed 2 failed; REDLOCK_SEED=2 runs it alone"), "{text}");
+    assert!(text.contains("runs 1") && !text.contains("runs 3"), "{text}");
+    let (succeeds, text) = run(Some("2"));
+    assert!(!succeeds && text.contains("runs 2") && !text.contains("runs 1"), "{text}");
+    assert!(run(Some("4")).0, "another seed");
+    let (succeeds, text) = run(Some("two"));
+    assert!(!succeeds && text.contains(r#"REDLOCK_SEED is "two", which is not a number"#), "{text}");
 }

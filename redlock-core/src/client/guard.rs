@@ -48,21 +48,15 @@ impl<K: Kind> Guard<K> {
     /// earlier, keys may remain on a minority of the nodes until their TTL expires. [`close`](crate::Redlock::close)
     /// waits for these requests. If the lock expired or was lost before, that is an outcome, not an error.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let guard = redlock.lock("report", ttl).await?;
     /// match guard.release().await? {
     ///     ReleaseOutcome::Released => println!("held until now"),
     ///     // Another client may have held the lock since.
     ///     outcome => println!("too late: {outcome:?}"),
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -92,17 +86,11 @@ impl<K: Kind> Guard<K> {
     /// can no longer succeed: the lock is lost, or [superseded](crate::ErrorKind::Superseded). The lease's
     /// [`state`](Lease::state) shows the progress, and [`lost`](Lease::lost) reports the loss.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;
     /// guard.keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)));
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn keep_alive(&self, settings: KeepAlive) {
         keep_alive::keep_alive(self, settings);
@@ -113,20 +101,14 @@ impl<K: Kind> Guard<K> {
     /// Other clients are excluded for the whole TTL, and keep-alive stops. Use this for work that must run at most once
     /// per TTL across all clients.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// if let Some(guard) = redlock.lock("cleanup", ttl).try_now().await? {
     ///     guard.forget();
     ///     // At most one client runs this within the TTL.
     /// }
     /// assert!(redlock.lock("cleanup", ttl).try_now().await?.is_none());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn forget(mut self) -> Lease {
         self.held.released = true;
@@ -176,19 +158,14 @@ impl<K: Owned> Guard<K> {
     /// live for up to its TTL in two cases: the outcome of such a write stays unknown, or the connection of a renewal
     /// in flight breaks.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let request = redlock.lock("nightly", Duration::from_secs(30)).keep_alive(KeepAlive::new());
     /// if let Some(guard) = request.try_now().await? {
     ///     // ... the job, then no other run for the rest of the period:
     ///     guard.keep_for(Duration::from_secs(21 * 3600)).await?;
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -233,19 +210,13 @@ impl<K: Owned> Guard<K> {
     /// the outcome of a write stays unknown, it is not cleaned up, because that could delete the resumed lock. Its key
     /// expires with its TTL.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;
     /// let detached = guard.detach().await;
     /// // Send it to another process. It is a secret.
     /// let guard = redlock.resume(&detached).await?;
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Cancel safety
@@ -269,17 +240,12 @@ impl<K: Owned> Guard<K> {
     /// slot before.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{Guard, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let fenced = true;
     /// let request = redlock.lock("orders:42", ttl);
     /// let guard: Guard = if fenced { request.fenced().await?.into_any() } else { request.await? };
     /// assert!(guard.fencing_token().is_some());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn into_any(self) -> Guard {
         Guard { held: self.held, extra: (), counted: self.counted }
@@ -289,20 +255,14 @@ impl<K: Owned> Guard<K> {
 impl<K: Fenceable> Guard<Fenced<K>> {
     /// Returns the [fencing token](crate::FencingToken). That of a slot is a [`SlotToken`](crate::SlotToken).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let first = redlock.lock("report", ttl).fenced().await?;
     /// let earlier = first.token();
     /// first.release().await?;
     ///
     /// assert!(redlock.lock("report", ttl).fenced().await?.token() > earlier);
-    /// # Ok(()) }
+    /// # });
     /// ```
     #[allow(clippy::missing_panics_doc)] // a fenced attempt is not won without a token
     pub fn token(&self) -> K::Token {
@@ -318,16 +278,11 @@ impl<K: Indexed> Guard<K> {
     /// directories.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let slots = redlock.slots("browsers", 3)?;
     /// let (one, other) = (slots.acquire(ttl).await?, slots.acquire(ttl).await?);
     /// assert_ne!(9222 + one.index(), 9222 + other.index(), "each browser has a separate port");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn index(&self) -> usize {
         self.extra

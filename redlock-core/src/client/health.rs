@@ -36,19 +36,13 @@ impl Health {
     /// Returns whether enough nodes could vote to grant a lock.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// nodes[2].crash();
     /// // This is the readiness check of a service that needs locks.
     /// let health = redlock.health().await;
     /// let status = if health.is_available() { 200 } else { 503 };
     /// assert_eq!(200, status);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn is_available(&self) -> bool {
         self.up >= self.quorum
@@ -57,20 +51,14 @@ impl Health {
     /// Returns the results of all nodes, in configured order.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// nodes[2].crash();
     /// let health = redlock.health().await;
     /// let failed: Vec<_> =
     ///     health.nodes().iter().filter(|node| !node.is_healthy()).collect();
     /// assert_eq!(1, failed.len());
     /// println!("check this server: {}", failed[0]);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn nodes(&self) -> &[NodeHealth] {
         &self.nodes
@@ -79,19 +67,13 @@ impl Health {
     /// Returns the number of independent servers that are healthy.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// nodes[2].crash();
     /// let health = redlock.health().await;
     /// assert_eq!(2, health.healthy_nodes());
     /// let reserve = health.healthy_nodes().saturating_sub(health.quorum());
     /// assert_eq!(0, reserve, "no further server may fail");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn healthy_nodes(&self) -> usize {
         self.up
@@ -100,17 +82,11 @@ impl Health {
     /// Returns the number of nodes that must grant a lock.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// let health = redlock.health().await;
     /// let tolerated = health.nodes().len() - health.quorum();
     /// assert_eq!(1, tolerated, "one of three servers may fail");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn quorum(&self) -> usize {
         self.quorum
@@ -139,18 +115,12 @@ impl NodeHealth {
     /// Returns the node's label, such as `10.0.0.1:6379`.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// nodes[1].crash();
     /// let health = redlock.health().await;
     /// let mut failed = health.nodes().iter().filter(|node| !node.is_healthy());
     /// assert_eq!(Some("fake-1"), failed.next().map(|node| node.label()));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn label(&self) -> &str {
         self.0.label()
@@ -162,19 +132,13 @@ impl NodeHealth {
     /// [quarantine](NodeHealth::quarantine).
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// // The server is full: it accepts connections, and no writes.
     /// nodes[1].inject(Fault::reject());
     /// let health = redlock.health().await;
     /// assert!(!health.nodes()[1].is_healthy());
     /// assert!(health.is_available(), "the other two are a quorum");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn is_healthy(&self) -> bool {
         matches!(self.0.outcome(), Outcome::Denied(_) | Outcome::Granted)
@@ -186,20 +150,14 @@ impl NodeHealth {
     /// [healthy](NodeHealth::is_healthy).
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::node::QuarantineReason;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
+    /// # redlock_testkit::example!(|redlock, node| {
     /// # node.set_longest_ttl(Duration::from_secs(10));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
     /// // The server was flushed, so it may have lost locks.
     /// node.flush();
     /// let health = redlock.health().await;
     /// let quarantine = health.nodes()[0].quarantine().expect("the data is lost");
     /// assert_eq!(QuarantineReason::DataLost, quarantine.reason);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn quarantine(&self) -> Option<&Quarantine> {
         self.0.quarantine()
@@ -208,20 +166,13 @@ impl NodeHealth {
     /// Returns how long the reply took, or how long the check waited for it.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// // One server is farther away than the others.
     /// nodes[2].inject(Fault::delay(Duration::from_millis(20)));
     /// let health = redlock.health().await;
     /// let slowest = health.nodes().iter().max_by_key(|node| node.latency());
     /// assert_eq!(Some("fake-2"), slowest.map(|node| node.label()));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn latency(&self) -> Duration {
         self.0.latency()
@@ -232,18 +183,12 @@ impl NodeHealth {
     /// The two nodes have one vote together.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// // At startup, the program rejects two addresses of one server.
     /// let health = redlock.health().await;
     /// let mut others = health.nodes().iter().map(|node| node.same_server_as());
     /// assert!(others.all(|other| other.is_none()), "two nodes are one server");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn same_server_as(&self) -> Option<(usize, &str)> {
         self.0.same_server_as()

@@ -52,14 +52,11 @@ impl Inspection {
     /// Returns the inspected resource.
     ///
     /// ```
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # redlock_testkit::example!(|redlock| {
     /// let inspection = redlock.inspect("orders:42").await?;
     /// println!("{}: {:?}", inspection.resource(), inspection.status());
     /// assert_eq!("orders:42", inspection.resource().to_string());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn resource(&self) -> &Resource {
         &self.resource
@@ -68,19 +65,14 @@ impl Inspection {
     /// Returns the status of the resource.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{LockStatus, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// let inspection = redlock.inspect("orders:42").await?;
     /// let LockStatus::Held { by, .. } = inspection.status() else {
     ///     panic!("free, or the nodes disagree");
     /// };
     /// assert_eq!(&guard.fingerprint(), by);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn status(&self) -> &LockStatus {
         &self.status
@@ -89,18 +81,13 @@ impl Inspection {
     /// Returns whether the resource is free, according to a quorum.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// assert!(!redlock.inspect("orders:42").await?.is_free());
     ///
     /// guard.release().await?;
     /// assert!(redlock.inspect("orders:42").await?.is_free());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn is_free(&self) -> bool {
         self.status == LockStatus::Free
@@ -109,17 +96,12 @@ impl Inspection {
     /// Returns the holder, if a quorum agrees on it.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
     /// let inspection = redlock.inspect("orders:42").await?;
     /// let holder = inspection.holder().expect("the lock is held");
     /// assert_eq!(Some("host-1"), holder.owner());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn holder(&self) -> Option<&Fingerprint> {
         match &self.status {
@@ -134,18 +116,13 @@ impl Inspection {
     /// never expires.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// let inspection = redlock.inspect("orders:42").await?;
     /// // An HTTP service responds with this time as `Retry-After`.
     /// let retry_after = inspection.remaining().expect("the key expires");
     /// assert!(retry_after <= ttl);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn remaining(&self) -> Option<Duration> {
         match self.status {
@@ -157,18 +134,13 @@ impl Inspection {
     /// Returns whether `lease` is the holder.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// assert!(redlock.inspect("orders:42").await?.is_held_by(&guard));
     ///
     /// let other = redlock.lock("orders:43", ttl).await?;
     /// assert!(!redlock.inspect("orders:42").await?.is_held_by(&other));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn is_held_by(&self, lease: &Lease) -> bool {
         self.holder.as_ref() == Some(lease.record.claim.token())
@@ -183,14 +155,7 @@ impl Inspection {
     /// Nodes that did not reply before the result was certain are pending.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use redlock_core::node::{Token, Ttl};
-    /// # use redlock_core::{LockStatus, Redlock};
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// # for (node, token) in nodes.iter().zip(["one", "another"]) {
     /// #     node.inner().set_holder("orders:42", Token::from_bytes(token), Ttl::MAX);
     /// # }
@@ -200,7 +165,7 @@ impl Inspection {
     /// for report in inspection.node_reports() {
     ///     println!("{report}");
     /// }
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn node_reports(&self) -> &[NodeReport] {
         &self.nodes

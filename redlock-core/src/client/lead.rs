@@ -94,13 +94,7 @@ impl<K: Kind> LockRequest<K> {
     /// Its waits have no limit, and the lock is kept alive. The other options of the request apply to each term.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
-    /// # use redlock_core::{Lease, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// // The token increases with every term of any candidate.
     /// let candidate = redlock.lock("scheduler", ttl).owner("host-1").fenced().lead();
     /// let work = async |lease: Lease| {
@@ -112,7 +106,7 @@ impl<K: Kind> LockRequest<K> {
     /// // Workers reject a job whose token is smaller than one that they have seen.
     /// assert!(token.is_some());
     /// assert_eq!(Some("host-1"), inspection?.holder().and_then(|by| by.owner()));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn lead(self) -> Candidate<K> {
         let leadership = Leadership::new(Arc::clone(self.handle()), self.common_resource());
@@ -125,13 +119,7 @@ impl<K: Kind> Candidate<K> {
     /// Returns a view of this candidate's leadership, for other tasks.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let candidate = redlock.lock("scheduler", ttl).lead();
     /// let leadership = candidate.leadership();
     ///
@@ -139,7 +127,7 @@ impl<K: Kind> Candidate<K> {
     /// let page = || format!("leader: {}", leadership.is_leading());
     /// let work = async |_lease| ControlFlow::Break(page());
     /// assert_eq!("leader: true", candidate.run(work).await?);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()

@@ -39,16 +39,11 @@ impl Lease {
     /// Returns the locked resources: at least one, sorted.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock(["stock:7", "orders:42"], ttl).await?;
     /// let names = guard.resources().iter().map(|resource| resource.to_string());
     /// assert_eq!(["orders:42", "stock:7"], *names.collect::<Vec<_>>());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn resources(&self) -> &[Resource] {
         self.record.claim.resources()
@@ -62,19 +57,13 @@ impl Lease {
     /// Time in system suspend counts, so the value is correct even if the machine has just resumed. A pause by a
     /// hypervisor may not count: see [`suspend_aware_now`](crate::runtime::suspend_aware_now).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let guard = redlock.lock("report", ttl).await?;
     /// if guard.remaining() > Duration::from_secs(1) {
     ///     // There is enough time for an effect that takes up to 1 s.
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn remaining(&self) -> Duration {
         self.record.remaining(self.handle.now())
@@ -85,18 +74,12 @@ impl Lease {
     /// From then on, other clients may acquire the lock. The time is on the clock of
     /// [`Redlock::now`](crate::Redlock::now). Returns `None` if the lock is no longer held.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;
     /// let deadline = guard.deadline().expect("just acquired");
     /// assert!(deadline > redlock.now() + Duration::from_secs(9));
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
         let now = self.handle.now();
@@ -109,20 +92,14 @@ impl Lease {
     /// before you use it. Before an effect that must not happen twice, compare `remaining` with the time that the
     /// effect takes.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let guard = redlock.lock("report", ttl).await?;
     /// let lease = guard.lease();
     /// assert!(lease.is_held());
     /// guard.release().await?;
     /// assert!(!lease.is_held());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
@@ -134,14 +111,8 @@ impl Lease {
     /// state is already [`Lost`](LeaseState::Lost). [`is_held`](Lease::is_held) is still true then, and other clients
     /// are still excluded. Use this time to stop.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LeaseState, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let guard = redlock.lock("report", ttl).await?;
     /// match guard.state() {
     ///     LeaseState::Held => println!("held"),
@@ -149,7 +120,7 @@ impl Lease {
     ///     LeaseState::Lost(loss) => println!("stop: {loss}"),
     ///     _ => {}
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn state(&self) -> LeaseState {
         self.record.look(self.handle.now()).state
@@ -159,21 +130,15 @@ impl Lease {
     ///
     /// It sends no request: the [state](Lease::state) follows the clock. Call it before each effect.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// guard.check()?; // the lock is held, so the program charges the customer
     ///
     /// let lease = guard.lease();
     /// guard.release().await?;
     /// assert_eq!(ErrorKind::Lost, lease.check().unwrap_err().kind());
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -190,19 +155,13 @@ impl Lease {
     ///
     /// The present state is that at the time of the call. A loss is final: after one, this returns at once.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LeaseState, Loss, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let guard = redlock.lock("report", ttl).await?;
     /// let changed = guard.changed();
     /// guard.release().await?;
     /// assert_eq!(LeaseState::Lost(Loss::Released), changed.await);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Cancel safety
@@ -299,11 +258,7 @@ impl Lease {
     /// Same as a ready [`ending`](Lease::ending), for work that does not wait.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # redlock_testkit::example!(|redlock| {
     /// let request = redlock.lock("report", Duration::from_secs(30)).grace(Duration::from_secs(5));
     /// let guard = request.await?;
     /// for _page in 0..100 {
@@ -311,7 +266,7 @@ impl Lease {
     ///         break;
     ///     }
     /// }
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn is_ending(&self) -> bool {
         self.record.look(self.handle.now()).is_ending
@@ -322,19 +277,14 @@ impl Lease {
     /// The token itself is a secret.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// println!("charge order 42 with lease {}", guard.fingerprint());
     ///
     /// // Other clients see the same fingerprint.
     /// let inspection = redlock.inspect("orders:42").await?;
     /// assert_eq!(Some(&guard.fingerprint()), inspection.holder());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn fingerprint(&self) -> Fingerprint {
         self.record.claim.token().fingerprint()
@@ -347,18 +297,12 @@ impl Lease {
     ///
     /// Send the token with every write to the protected resource, which must reject smaller tokens than it has seen.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).fenced().await?;
     /// let token = guard.fencing_token().expect("a fenced lock has a token");
     /// println!("Fencing-Token: {token}");
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.record.fencing_token()
@@ -395,19 +339,13 @@ impl Lease {
     /// Nodes that have not replied when a quorum grants are pending, until they reply. The list is empty for a lock
     /// that was [resumed](crate::Redlock::resume).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let guard = redlock.lock("report", ttl).await?;
     /// for report in guard.node_reports() {
     ///     println!("{report}");
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn node_reports(&self) -> Vec<NodeReport> {
         let votes = self.record.with(|state| state.votes.clone());
@@ -423,18 +361,12 @@ impl Lease {
     /// Returns as soon as the outcome is certain. That takes at most the node timeout, unless this process is delayed.
     /// Afterwards, nodes that have lost the lock's keys, or never held them, get them back in the background.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let guard = redlock.lock("report", Duration::from_secs(5)).await?;
     /// guard.extend(Duration::from_secs(30)).await?;
     /// assert!(guard.remaining() > Duration::from_secs(29));
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -500,18 +432,13 @@ impl Lease {
     ///
     /// Same as [`extend`](Lease::extend) with the TTL of the last grant.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let guard = redlock.lock("report", Duration::from_secs(5)).await?;
     /// for _page in 0..100 {
     ///     guard.renew().await?;
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors

@@ -52,14 +52,8 @@ impl Observer {
     /// no quorum agrees on the holder for longer than the node timeout, the status is
     /// [`Undecided`](LockStatus::Undecided).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let mut observer = redlock.observe("scheduler");
     /// assert!(observer.changed().await?.is_free());
     ///
@@ -67,7 +61,7 @@ impl Observer {
     /// let inspection = observer.changed().await?;
     /// assert_eq!(Some("host-1"), inspection.holder().and_then(|holder| holder.owner()));
     /// # drop(guard);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// For a stream, write

@@ -43,16 +43,12 @@ impl<T> JobOutcome<T> {
     /// Returns the output of the job, if it ran here.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # redlock_testkit::example!(|redlock| {
     /// let request = redlock.lock("nightly-report", Duration::from_secs(10));
     /// let day = Duration::from_secs(24 * 3600);
     /// let outcome = request.once_per(day, async |_lease| Ok::<_, std::io::Error>("sent")).await?;
     /// assert_eq!("sent", outcome.into_output().expect("it ran here").unwrap());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn into_output(self) -> Option<T> {
         match self {
@@ -88,13 +84,9 @@ impl<K: Sole> LockRequest<K> {
     /// options of the request change it. With more than nine tenths of the period, a job may run twice in one period.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// use redlock_core::{JobOutcome, Redlock};
     ///
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
     /// # let day = Duration::from_secs(24 * 3600);
     /// let report = async |_lease| Ok::<_, std::io::Error>("sent");
     /// match redlock.lock("nightly-report", ttl).once_per(day, report).await? {
@@ -105,7 +97,7 @@ impl<K: Sole> LockRequest<K> {
     /// // The lock is kept for 0.9 of the period, so no machine repeats the job.
     /// let outcome = redlock.lock("nightly-report", ttl).once_per(day, report).await?;
     /// assert!(matches!(outcome, JobOutcome::Elsewhere(_)));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     ///
     /// # Errors

@@ -46,21 +46,15 @@ impl Redlock {
     /// `ttl` is how long the nodes keep the lock if it is not extended: 10 ms to 24 days, in whole milliseconds. The guard
     /// is valid for the TTL, less clock drift, and less the time that acquiring took.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let invoice = redlock.lock("invoice:42", ttl).await?;
     /// let accounts = redlock.lock(["account:1", "account:2"], ttl).await?;
     /// assert!(invoice.is_held() && accounts.is_held());
     ///
     /// invoice.release().await?;
     /// drop(accounts); // released in the background
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
         LockRequest::new(self.0.clone(), resources.into_resources().map(Exclusive), ttl)
@@ -71,18 +65,13 @@ impl Redlock {
     /// `count` is 1 to [`Slots::MAX_COUNT`], and all clients must use the same one. Nothing is sent before a slot is
     /// [acquired](Slots::acquire).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// // At most eight clients, on any machines, render at the same time.
     /// let slots = redlock.slots("thumbnails", 8)?;
     /// let guard = slots.acquire(Duration::from_secs(10)).await?;
     /// println!("slot {} of {}", guard.index(), slots.count());
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -97,18 +86,12 @@ impl Redlock {
     ///
     /// Nothing is sent before a lock is requested with [`read`](RwLock::read) or [`write`](RwLock::write).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let catalog = redlock.rw_lock("catalog")?;
     /// let (one, other) = (catalog.read(ttl).await?, catalog.read(ttl).await?);
     /// assert!(one.is_held() && other.is_held());
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -123,19 +106,13 @@ impl Redlock {
     /// Extends the lock by its TTL, and returns a guard once a quorum of nodes has confirmed that they still hold it.
     /// Before that, the lock does not count as held.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let detached = redlock.lock("report", ttl).await?.detach().await;
     /// // Another task or process continues with it.
     /// let guard = redlock.resume(&detached).await?;
     /// assert!(guard.is_held());
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -166,18 +143,12 @@ impl Redlock {
     /// [`AlreadyLost`](ReleaseOutcome::AlreadyLost) if a quorum of nodes no longer held the lock. This also works after
     /// [`close`](Redlock::close).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let detached = redlock.lock("report", ttl).await?.detach().await;
     /// let outcome = redlock.release(&detached).await?;
     /// assert_eq!(ReleaseOutcome::Released, outcome);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -203,16 +174,12 @@ impl Redlock {
     /// It costs each node one write and one script, like a lock. A process that checks every 10 s thus sends 0.2 requests
     /// a second to each node. Frequent probes of many processes should share a result.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let health = redlock.health().await;
     /// assert!(health.is_available());
     /// println!("{health}");
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Cancel safety
@@ -229,19 +196,13 @@ impl Redlock {
     /// It returns as soon as a quorum agrees, or can no longer agree. [`Inspection::node_reports`] has the replies up
     /// to that moment. The result ages: the lock may have been released or acquired since then.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;
     /// let inspection = redlock.inspect("report").await?;
     /// assert!(inspection.is_held_by(&guard));
     /// println!("{inspection}");
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -269,13 +230,8 @@ impl Redlock {
     /// inspection stays, and the outcome is [`AlreadyLost`](ReleaseOutcome::AlreadyLost). Other resources that the holder
     /// locked together with this one stay locked.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// # let day = Duration::from_secs(24 * 3600);
     /// # redlock.lock("report", day).owner("host-1").await?.forget();
     /// // The machine `host-1` has burned down, and its lock has a TTL of a day.
@@ -283,7 +239,7 @@ impl Redlock {
     /// let holder = inspection.holder().expect("the lock is held");
     /// assert_eq!(Some("host-1"), holder.owner());
     /// assert_eq!(ReleaseOutcome::Released, redlock.break_lock(&inspection, holder).await?);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -309,14 +265,8 @@ impl Redlock {
     /// Nothing is sent before the first [`changed`](Observer::changed). The nodes notify the observer, so that nothing is
     /// sent while the lock neither changes hands nor is renewed.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let _guard = redlock.lock("scheduler", ttl).await?;
     /// let mut observer = redlock.observe("scheduler");
     /// loop {
@@ -326,7 +276,7 @@ impl Redlock {
     ///     }
     ///     # break;
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn observe(&self, resource: impl IntoResource) -> Observer {
         Observer::new(Arc::clone(&self.0), resource.into_resource())
@@ -342,18 +292,14 @@ impl Redlock {
     ///
     /// In any other case, two clients may hold the same lock afterwards.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// for node in redlock.health().await.nodes() {
     ///     if node.quarantine().is_some() {
     ///         redlock.vouch(node.index()).await?;
     ///     }
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -387,20 +333,14 @@ impl Redlock {
     ///
     /// Outside any runtime, nothing can be cleaned up: the keys are left to their TTL, and this method returns.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// drop(redlock.lock("report", ttl).await?);
     ///
     /// // At the end of `main`: waits for the release in the background.
     /// let abandoned = redlock.close().await;
     /// assert_eq!(0, abandoned);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Cancel safety
@@ -425,18 +365,13 @@ impl Redlock {
     /// It is the clock of [`LockRequest::wait_until`] and [`Lease::deadline`].
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// // One deadline limits both waits.
     /// let deadline = redlock.now() + Duration::from_secs(2);
     /// let order = redlock.lock("orders:42", ttl).wait_until(deadline).await?;
     /// let account = redlock.lock("account:7", ttl).wait_until(deadline).await?;
     /// assert!(order.is_held() && account.is_held());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn now(&self) -> Instant {
         self.0.now()

@@ -125,20 +125,14 @@ impl<K: Kind> LockRequest<K> {
     /// turn for at least the node timeout. If its turn does not come, the request fails with
     /// [`Overloaded`](crate::ErrorKind::Overloaded).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;
     ///
     /// let request = redlock.lock("report", ttl);
     /// let result = request.max_wait(Duration::from_millis(5)).await;
     /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn max_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(Wait::For(wait));
@@ -150,18 +144,12 @@ impl<K: Kind> LockRequest<K> {
     /// It replaces [`max_wait`](LockRequest::max_wait), so that one deadline can limit several steps. A deadline that
     /// has passed makes a single attempt, which is repeated only while the votes are [split](LockRequest::try_now).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let deadline = redlock.now() + Duration::from_secs(2);
     /// let invoice = redlock.lock("invoice:42", ttl).wait_until(deadline).await?;
     /// let account = redlock.lock("account:7", ttl).wait_until(deadline).await?;
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// [`Redlock::now`]: crate::Redlock::now
@@ -174,14 +162,8 @@ impl<K: Kind> LockRequest<K> {
     ///
     /// Three rounds in a row without a usable quorum still end the request.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = loop {
     ///     match redlock.lock("report", ttl).wait_unbounded().await {
     ///         // Retries during an outage of the nodes.
@@ -189,7 +171,7 @@ impl<K: Kind> LockRequest<K> {
     ///         result => break result?,
     ///     }
     /// };
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn wait_unbounded(mut self) -> Self {
         self.wait = Some(Wait::Unbounded);
@@ -205,20 +187,14 @@ impl<K: Kind> LockRequest<K> {
     /// Waiting behind other tasks of this process is not an attempt: even a single attempt may wait there until the
     /// waiting time is used up. [`try_now`](LockRequest::try_now) does not wait.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock
     ///     .lock("report", ttl)
     ///     .max_attempts(3)
     ///     .retry_delay(Duration::from_millis(50))
     ///     .await?;
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
@@ -232,20 +208,13 @@ impl<K: Kind> LockRequest<K> {
     /// failures, or if too few nodes notify the waiter.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = FakeNode::new("a", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
     /// // The first attempt fails, and the next one follows soon.
-    /// node.inject(Fault::unavailable().once());
+    /// faulty.inject(Fault::unavailable().once());
     /// let request = redlock.lock("orders:42", ttl);
     /// let guard = request.retry_delay(Duration::from_millis(10)).await?;
-    /// assert_eq!(2, node.request_count(Operation::Acquire));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// assert_eq!(2, faulty.request_count(Operation::Acquire));
+    /// # });
     /// ```
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
@@ -256,17 +225,11 @@ impl<K: Kind> LockRequest<K> {
     ///
     /// Same as [`Guard::keep_alive`]. The default is off, except for [`run`](LockRequest::run).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
     /// let guard = redlock.lock("report", ttl).keep_alive(settings).await?;
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
         self.keep_alive = Some(settings);
@@ -283,13 +246,8 @@ impl<K: Kind> LockRequest<K> {
     /// An attempt that succeeds so late that the grace period is not left counts as failed. No grace period helps if
     /// this process is suspended, or if a quorum reports that the keys are gone.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Lease, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let work = async |lease: Lease| {
     ///     lease.ending().await;
     ///     "stored the position"
@@ -297,7 +255,7 @@ impl<K: Kind> LockRequest<K> {
     /// let end = KeepAlive::new().max_hold(Duration::from_secs(1));
     /// let request = redlock.lock("report", Duration::from_secs(1)).keep_alive(end);
     /// assert_eq!("stored the position", request.grace(Duration::from_millis(200)).run(work).await?);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// The period and a fiftieth of the TTL must not exceed a third of the TTL, so that renewals have time to be
@@ -313,17 +271,11 @@ impl<K: Kind> LockRequest<K> {
     /// The format and the default are those of [`Builder::owner`](crate::Builder::owner). An invalid label is an error
     /// of the kind [`InvalidInput`](crate::ErrorKind::InvalidInput) when the request is awaited.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).owner("request-7").await?;
     /// assert_eq!(Some("request-7"), guard.fingerprint().owner());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
         self.owner = Some(Owner::new(label.as_ref()));
@@ -335,17 +287,11 @@ impl<K: Kind> LockRequest<K> {
     /// Metrics have no label for the resource, because there may be millions. A label names the use instead, such as
     /// `invoices`. It has an effect only with the feature `metrics`, and in the event `request completed`.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// // redlock_wait_seconds{label="invoices"}
     /// let guard = redlock.lock("invoice:42", ttl).label("invoices").await?;
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn label(mut self, label: &'static str) -> Self {
         self.label = Some(label);
@@ -361,20 +307,14 @@ impl<K: Kind> LockRequest<K> {
     /// attempt is repeated up to 12 times, with growing random delays. Usually the second or third attempt decides. The
     /// delays take at most 1.6 s in total. Each attempt takes at most one node timeout, or two if the lock is fenced.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let request = redlock.lock("nightly", ttl).keep_alive(KeepAlive::new());
     /// if let Some(guard) = request.try_now().await? {
     ///     // Only one client at a time runs this.
     ///     guard.release().await?;
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -413,14 +353,10 @@ impl<K: Kind> LockRequest<K> {
     /// Renewals run in a background task. Work that blocks its thread prevents them only if no other thread of the
     /// runtime is free: always on a single-threaded runtime. Run blocking code with `tokio::task::spawn_blocking`.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// use std::time::Duration;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// let rows = redlock
     ///     .lock("report", Duration::from_secs(5))
     ///     .keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)))
@@ -430,7 +366,7 @@ impl<K: Kind> LockRequest<K> {
     ///     })
     ///     .await?;
     /// assert_eq!(42, rows);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -505,21 +441,15 @@ impl<K: Fenceable> LockRequest<K> {
     /// resource rejects numbers that are smaller than the greatest one it has seen. Then a stale holder cannot write to
     /// it, however long it was paused.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let first = redlock.lock("report", ttl).fenced().await?;
     /// let earlier = first.token();
     /// first.release().await?;
     ///
     /// let second = redlock.lock("report", ttl).fenced().await?;
     /// assert!(second.token() > earlier);
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// A fenced lock costs one round trip, as a plain lock does. It costs a second one if the counters of the nodes

@@ -34,19 +34,14 @@ impl<K: Kind> Guard<K> {
     /// Same as [`LockRequest::run`](crate::LockRequest::run) once the lock is held, except that the lock is renewed only
     /// if [keep-alive](Guard::keep_alive) is on.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let request = redlock.lock("report", Duration::from_secs(5)).keep_alive(KeepAlive::new());
     /// match request.try_now().await? {
     ///     Some(guard) => assert_eq!(42, guard.run(async |_lease| 42).await?),
     ///     None => println!("another client makes the report"),
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors

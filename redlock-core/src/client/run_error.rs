@@ -59,18 +59,13 @@ impl<T> RunError<T> {
     /// It is [`Lost`](ErrorKind::Lost) whenever the work was called.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("nightly-report", ttl).await?;
     ///
     /// let request = redlock.lock("nightly-report", ttl).max_wait(Duration::ZERO);
     /// let error = request.run(async |_lease| "sent").await.unwrap_err();
     /// assert_eq!(ErrorKind::Contended, error.kind(), "the report was not sent");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn kind(&self) -> ErrorKind {
         self.error.kind()
@@ -82,15 +77,11 @@ impl<T> RunError<T> {
     /// before you repeat it.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # redlock_testkit::example!(|redlock| {
     /// let ttl = Duration::ZERO; // an invalid setting
     /// let result = redlock.lock("orders:42", ttl).run(async |_lease| "charged").await;
     /// assert!(!result.unwrap_err().is_retryable());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn is_retryable(&self) -> bool {
         self.error.is_retryable()
@@ -99,20 +90,14 @@ impl<T> RunError<T> {
     /// Returns why the lock was lost; `None` if it was not acquired.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{Loss, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// let work = async |_lease| {
     ///     // Meanwhile, an operator deletes the key.
     ///     node.remove("orders:42");
     /// };
     /// let error = redlock.lock("orders:42", ttl).run(work).await.unwrap_err();
     /// assert!(matches!(error.loss(), Some(Loss::Revoked { .. })));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn loss(&self) -> Option<&Loss> {
         self.error.loss()
@@ -121,19 +106,14 @@ impl<T> RunError<T> {
     /// Returns the error without the output: its message, and the reports of the nodes.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
     ///
     /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
     /// let error = request.run(async |_lease| "charged").await.unwrap_err();
     /// let holder = error.error().holder().expect("it is in this process");
     /// assert_eq!(Some("host-1"), holder.owner());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn error(&self) -> &Error {
         &self.error
@@ -142,13 +122,7 @@ impl<T> RunError<T> {
     /// Returns the output of the work, if it finished although the lock was lost.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// # let charge = async |_lease| {
     /// #     // Meanwhile, an operator deletes the key.
     /// #     node.remove("orders:42");
@@ -161,7 +135,7 @@ impl<T> RunError<T> {
     ///     None => println!("not completed: {error}"),
     /// }
     /// # assert_eq!(Some(&"charged"), error.output());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn output(&self) -> Option<&T> {
         self.output.as_ref()
@@ -170,13 +144,7 @@ impl<T> RunError<T> {
     /// Returns the output of the work, if it finished although the lock was lost.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// # let charge = async |_lease| {
     /// #     // Meanwhile, an operator deletes the key.
     /// #     node.remove("orders:42");
@@ -187,7 +155,7 @@ impl<T> RunError<T> {
     /// // The output shows what an operator has to check.
     /// let output = result.map_err(|error| error.into_output());
     /// assert_eq!(Err(Some("charged")), output);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn into_output(self) -> Option<T> {
         self.output
@@ -196,19 +164,14 @@ impl<T> RunError<T> {
     /// Returns the error, and drops the output.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{Error, ErrorKind, Redlock, RunError};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let guard = redlock.lock("nightly-report", ttl).await?;
     /// // Only the reason is of interest, not the output.
     /// let request = redlock.lock("nightly-report", ttl).max_wait(Duration::ZERO);
     /// let result = request.run(async |_lease| "sent").await;
     /// let result: Result<_, Error> = result.map_err(RunError::into_error);
     /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn into_error(self) -> Error {
         self.error

@@ -66,17 +66,12 @@ impl RwLock {
     /// Returns the name of the lock.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let catalog = redlock.rw_lock("catalog")?;
     /// let reader = catalog.read(ttl).await?;
     /// let inspection = redlock.inspect(catalog.resource()).await?;
     /// assert_eq!(Some("readers"), inspection.holder().and_then(|by| by.owner()));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn resource(&self) -> &Resource {
         &self.name
@@ -87,16 +82,13 @@ impl RwLock {
     /// It is locked while a writer waits. The access rules of the servers must permit this key, too.
     ///
     /// ```
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # redlock_testkit::example!(|redlock| {
     /// let catalog = redlock.rw_lock("catalog")?;
     /// // The key patterns of a Redis user who may read and write.
     /// let keys = [catalog.resource(), catalog.gate()];
     /// let patterns = keys.map(|key| format!("~{key}"));
     /// assert_eq!(["~catalog", "~catalog:writer"], patterns);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn gate(&self) -> &Resource {
         &self.gate
@@ -107,20 +99,14 @@ impl RwLock {
     /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is
     /// the same as for [`lock`](crate::Redlock::lock).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let catalog = redlock.rw_lock("catalog")?;
     /// let reader = catalog.read(ttl).await?;
     /// assert!(catalog.read(ttl).try_now().await?.is_some(), "readers share it");
     /// assert!(catalog.write(ttl).try_now().await?.is_none());
     /// reader.release().await?;
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn read(&self, ttl: Duration) -> LockRequest<Read> {
         let kind = Read { name: self.name.clone(), gate: self.gate.clone() };
@@ -132,19 +118,13 @@ impl RwLock {
     /// Returns a [`LockRequest`], with all options of a lock: [fencing](LockRequest::fenced), for example. While it
     /// waits, no new reader is granted. `ttl` is the same as for [`lock`](crate::Redlock::lock).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let catalog = redlock.rw_lock("catalog")?;
     /// let writer = catalog.write(ttl).fenced().await?;
     /// println!("write with token {:?}", writer.token());
     /// assert!(catalog.read(ttl).try_now().await?.is_none());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn write(&self, ttl: Duration) -> LockRequest<Write> {
         let kind = Write { name: self.name.clone(), gate: self.gate.clone() };

@@ -64,18 +64,13 @@ impl Slots {
     /// Returns the number of slots.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let slots = redlock.slots("thumbnails", 8)?;
     /// let slot = slots.acquire(ttl).await?;
     /// let inspections = slots.inspect().await?;
     /// let free = inspections.iter().filter(|slot| slot.is_free()).count();
     /// assert_eq!(slots.count() - 1, free);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn count(&self) -> usize {
         self.slot.locks().len()
@@ -83,14 +78,11 @@ impl Slots {
 
     /// Returns the names of the locks, in the order of their indices.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let slots = redlock.slots("thumbnails", 8)?;
     /// assert_eq!("thumbnails:slot:7", slots.resources()[7].to_string());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn resources(&self) -> &[Resource] {
         self.slot.locks()
@@ -101,13 +93,8 @@ impl Slots {
     /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is
     /// the same as for [`lock`](crate::Redlock::lock).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let slots = redlock.slots("thumbnails", 2)?;
     /// let ttl = Duration::from_secs(10);
     /// let (first, second) = (slots.acquire(ttl).await?, slots.acquire(ttl).await?);
@@ -116,7 +103,7 @@ impl Slots {
     ///
     /// first.release().await?;
     /// assert!(slots.acquire(ttl).try_now().await?.is_some());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn acquire(&self, ttl: Duration) -> LockRequest<Slot> {
         LockRequest::new(Arc::clone(&self.handle), Ok(self.slot.clone()), ttl)
@@ -127,18 +114,13 @@ impl Slots {
     /// The slots are inspected one after the other, as by [`Redlock::inspect`](crate::Redlock::inspect). Thus the
     /// result is not a snapshot of a single moment.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Inspection, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
     /// let slots = redlock.slots("thumbnails", 8)?;
     /// let guard = slots.acquire(Duration::from_secs(10)).await?;
     /// let inspections = slots.inspect().await?;
     /// assert_eq!(7, inspections.iter().filter(|slot| slot.is_free()).count());
-    /// # Ok(()) }
+    /// # });
     /// ```
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The operations of a node, as values. This is the only list of them.
 
 use std::fmt;
+use std::slice::from_ref;
 
 use crate::types::claim::Claim;
 use crate::types::fencing_token::FencingToken;
@@ -178,6 +179,25 @@ impl Request {
             | Self::AcquireShared(claim, ..)
             | Self::Keep(claim, _) => Some(claim),
             Self::Inspect(_) | Self::Watch(_) | Self::WatchShared(_) | Self::Vouch => None,
+        }
+    }
+
+    /// Returns the resources of the request: none if it is about the node.
+    ///
+    /// ```
+    /// # use redlock_core::IntoResource;
+    /// # use redlock_core::node::Request;
+    /// let order = "orders:42".into_resource()?;
+    /// assert_eq!([order.clone()], Request::Inspect(order).resources());
+    /// assert!(Request::Vouch.resources().is_empty());
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
+    pub fn resources(&self) -> &[Resource] {
+        match self {
+            Self::Inspect(resource) | Self::Watch(resource) | Self::WatchShared(resource) => {
+                from_ref(resource)
+            }
+            _ => self.claim().map_or(&[], |claim| claim.resources()),
         }
     }
 

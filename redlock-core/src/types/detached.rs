@@ -77,12 +77,7 @@ impl DetachedLease {
     /// If a fenced lock is resumed without it, it is extended like a plain lock, even if newer claims have counted.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{DetachedLease, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let sent = redlock.lock("orders:42", ttl).fenced().await?.detach().await;
     /// # let token = sent.token().as_bytes();
     /// # let fence = sent.fencing_token().unwrap();
@@ -90,7 +85,7 @@ impl DetachedLease {
     /// let lease = DetachedLease::new("orders:42", token, ttl)?;
     /// let guard = redlock.resume(&lease.with_fencing_token(fence)).await?;
     /// assert_eq!(Some(fence), guard.fencing_token());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn with_fencing_token(mut self, fencing_token: FencingToken) -> Self {
         self.fencing_token = Some(fencing_token);
@@ -100,17 +95,12 @@ impl DetachedLease {
     /// Returns the locked resources: at least one, sorted.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock(["orders:42", "stock:7"], ttl).await?;
     /// let lease = guard.detach().await;
     /// assert_eq!("orders:42", lease.resources()[0].to_string());
     /// assert_eq!("stock:7", lease.resources()[1].to_string());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn resources(&self) -> &[Resource] {
         self.claim.resources()
@@ -119,17 +109,12 @@ impl DetachedLease {
     /// Returns the value of every key of the lock.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let lease = redlock.lock("orders:42", ttl).await?.detach().await;
     /// // A script that continues the work needs the value of the key.
     /// let value = String::from_utf8_lossy(lease.token().as_bytes());
     /// assert_eq!(40, value.len(), "random digits, because there is no owner label");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn token(&self) -> &Token {
         self.claim.token()
@@ -138,17 +123,12 @@ impl DetachedLease {
     /// Returns the last TTL of the lock.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let lease = redlock.lock("orders:42", ttl).await?.detach().await;
     /// // The message that carries the lease is valid for half of this time.
     /// let time_limit = lease.ttl() / 2;
     /// assert_eq!(Duration::from_secs(5), time_limit);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn ttl(&self) -> Duration {
         self.ttl.as_duration()
@@ -157,16 +137,11 @@ impl DetachedLease {
     /// Returns the [fencing token](crate::Lease::fencing_token) of a fenced lock.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).fenced().await?;
     /// let fence = guard.fencing_token();
     /// assert_eq!(fence, guard.detach().await.fencing_token());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.fencing_token

@@ -21,22 +21,16 @@ use crate::types::token::{Fingerprint, Token};
 /// [`source`](std::error::Error::source). [`node_reports`](Error::node_reports) returns the label, the outcome and the
 /// latency of every node.
 ///
-#[cfg_attr(feature = "tokio", doc = "```")]
-#[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-/// # use std::time::Duration;
-/// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-/// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-/// # let ttl = Duration::from_secs(10);
+/// ```
+/// # redlock_testkit::example!(|redlock, ttl| {
 /// match redlock.lock("report", ttl).await {
 ///     Ok(guard) => drop(guard),
 ///     Err(error) if error.kind() == ErrorKind::Contended => {
 ///         println!("try again later: {error}");
 ///     }
-///     Err(error) => return Err(error),
+///     Err(error) => return Err(error.into()),
 /// }
-/// # Ok(()) }
+/// # });
 /// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -230,19 +224,14 @@ impl Error {
     /// Returns the kind of this error.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     ///
     /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
     /// let error = request.await.unwrap_err();
     /// let status = if error.kind() == ErrorKind::Contended { 409 } else { 503 };
     /// assert_eq!(409, status);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -254,18 +243,12 @@ impl Error {
     /// work is not idempotent, check its effects before you repeat it. It is false for an extension of a lease that is
     /// lost, because a loss is final.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let error = redlock.lock("", ttl).await.unwrap_err();
     /// assert_eq!(ErrorKind::InvalidInput, error.kind());
     /// assert!(!error.is_retryable());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
@@ -286,20 +269,14 @@ impl Error {
     ///
     /// Empty if nothing was sent.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// if let Err(error) = redlock.lock("report", ttl).await {
     ///     for report in error.node_reports() {
     ///         println!("{report}");
     ///     }
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn node_reports(&self) -> &[NodeReport] {
         &self.0.nodes
@@ -311,20 +288,14 @@ impl Error {
     /// gone. A resumption sets it in the latter case, and [`run`](crate::LockRequest::run) if the lock was lost. All other
     /// errors return `None`. This includes an extension that succeeded only after the lease had expired.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Loss, Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;
     /// let lease = guard.lease();
     /// guard.release().await?;
     /// let error = lease.extend(ttl).await.unwrap_err();
     /// assert_eq!(Some(&Loss::Released), error.loss());
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn loss(&self) -> Option<&Loss> {
         self.0.loss.as_ref()
@@ -366,12 +337,7 @@ impl Error {
     /// rest of its validity when the request ended. The holder may still extend the lock.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     ///
     /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
@@ -379,7 +345,7 @@ impl Error {
     /// let left = error.remaining().expect("the holder is in this process");
     /// println!("Retry-After: {}", left.as_secs() + 1);
     /// assert!(left <= ttl);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn remaining(&self) -> Option<Duration> {
         let local = self.0.local_holder.as_ref().map(|(_, remaining)| *remaining);
@@ -391,20 +357,14 @@ impl Error {
     /// `None` if enough nodes count, or if the time is unknown. Nodes that did not reply are ignored. See
     /// [`Admission`](crate::node::Admission).
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::time::Duration;
-    /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// if let Err(error) = redlock.lock("report", ttl).await {
     ///     if let Some(time) = error.quarantine() {
     ///         println!("no lock for {time:?}: too many servers have restarted");
     ///     }
     /// }
-    /// # Ok(()) }
+    /// # });
     /// ```
     pub fn quarantine(&self) -> Option<Duration> {
         self.0.quarantine

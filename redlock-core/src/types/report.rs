@@ -135,15 +135,7 @@ impl NodeReport {
     /// Returns the node's label, such as `10.0.0.1:6379`.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use redlock_core::{Outcome, Redlock};
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// # nodes[..2].iter().for_each(|node| node.crash());
     /// # let request = redlock.lock("orders:42", ttl).max_attempts(1);
     /// let error = request.await.unwrap_err();
@@ -153,7 +145,7 @@ impl NodeReport {
     ///     }
     /// }
     /// # assert_eq!("fake-0", error.node_reports()[0].label());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn label(&self) -> &str {
         &self.label
@@ -162,20 +154,13 @@ impl NodeReport {
     /// Returns the outcome of the request.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::node::{Token, Ttl};
-    /// # use redlock_core::{Outcome, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// // Another client holds the lock.
     /// node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
     /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
     /// let error = request.await.unwrap_err();
     /// assert!(matches!(error.node_reports()[0].outcome(), Outcome::Denied(_)));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
@@ -186,20 +171,13 @@ impl NodeReport {
     /// For a pending node, the time ends at the report.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = FakeNode::new("a", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
     /// // The network delays each request.
-    /// node.inject(Fault::delay(Duration::from_millis(20)));
+    /// faulty.inject(Fault::delay(Duration::from_millis(20)));
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// let latency = guard.node_reports()[0].latency();
     /// assert!(latency >= Duration::from_millis(20));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn latency(&self) -> Duration {
         self.latency
@@ -219,15 +197,8 @@ impl NodeReport {
     /// Returns why the vote of the node does not count, if it may have lost locks.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::node::QuarantineReason;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// # node.set_longest_ttl(Duration::from_secs(10));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
     /// // The server was flushed, so it may have lost locks.
     /// # node.flush();
     /// let request = redlock.lock("orders:42", ttl).max_attempts(1);
@@ -235,7 +206,7 @@ impl NodeReport {
     /// let quarantine = error.node_reports()[0].quarantine();
     /// let reason = quarantine.map(|quarantine| quarantine.reason);
     /// assert_eq!(Some(QuarantineReason::DataLost), reason);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn quarantine(&self) -> Option<&Quarantine> {
         match &self.outcome {
@@ -249,20 +220,12 @@ impl NodeReport {
     /// The two nodes have one vote together.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
-    /// # block_on(async {
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock =
-    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// let reports = guard.node_reports();
     /// let mut others = reports.iter().map(|report| report.same_server_as());
     /// assert!(others.all(|other| other.is_none()), "two nodes are one server");
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn same_server_as(&self) -> Option<(usize, &str)> {
         self.same_server_as.as_ref().map(|(index, label)| (*index, label.as_str()))

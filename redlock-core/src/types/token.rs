@@ -48,19 +48,12 @@ impl Token {
     /// Creates a token from any bytes, for example a token of another program.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::node::{Token, Ttl};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// // In a test, another program holds the lock.
     /// let token = Token::from_bytes("another");
     /// node.set_holder("orders:42", token, Ttl::MAX);
     /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_none());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self(bytes.as_ref().into())
@@ -106,20 +99,13 @@ impl Token {
     /// secret as a whole, so none of it is returned.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::node::Token;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
     /// // A test looks at the key on the server.
     /// let token = node.holder("orders:42").expect("the lock is held");
     /// assert_eq!(Some("host-1"), token.owner());
     /// assert_eq!(None, Token::from_bytes("1d0ca7e5").owner());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn owner(&self) -> Option<&str> {
         let (label, random) = self.0.split_at_checked(self.0.len().checked_sub(RANDOM + 1)?)?;
@@ -133,18 +119,12 @@ impl Token {
     /// Returns the fingerprint, which may be shown.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let node = MemoryNode::new("a");
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// // A test looks at the key on the server.
     /// let token = node.holder("orders:42").expect("the lock is held");
     /// assert_eq!(guard.fingerprint(), token.fingerprint());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint { owner: self.owner().map(Owner::of_valid), hash: hash(&self.0) }
@@ -193,17 +173,12 @@ impl Fingerprint {
     /// Returns the owner label. See [`Token::owner`].
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
     /// let inspection = redlock.inspect("orders:42").await?;
     /// let owner = inspection.holder().and_then(|holder| holder.owner());
     /// assert_eq!(Some("host-1"), owner);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn owner(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::as_str)

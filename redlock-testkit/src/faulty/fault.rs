@@ -3,12 +3,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use redlock_core::FencingToken;
-use redlock_core::node::{NodeError, Operation};
+use redlock_core::node::{NodeError, Operation, Request};
+use redlock_core::{FencingToken, IntoResource};
+
+use super::matcher::Matcher;
+use crate::memory::name;
 
 /// A fault of requests to a [`Faulty`](crate::Faulty) node.
 ///
-/// It affects all requests until it is cleared, unless [`times`](Fault::times) or [`on`](Fault::on) restrict it.
+/// It affects all requests until it is cleared, unless [`on`](Fault::on), [`of`](Fault::of) or [`times`](Fault::times)
+/// restrict it.
 ///
 /// ```
 /// use redlock_testkit::{Fault, Operation};
@@ -19,7 +23,7 @@ use redlock_core::node::{NodeError, Operation};
 #[must_use = "a fault does nothing until it is injected"]
 pub struct Fault {
     effect: Effect,
-    only: Option<Operation>,
+    matcher: Matcher,
     left: Option<u32>,
 }
 
@@ -44,16 +48,11 @@ impl Fault {
     /// [`Vouch`](redlock_core::node::Request::Vouch) are not affected, because they cannot be denied.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes.iter().for_each(|node| node.inject(Fault::deny()));
-    /// let guard = block_on(redlock.lock("orders:42", ttl).try_now())?;
+    /// let guard = redlock.lock("orders:42", ttl).try_now().await?;
     /// assert!(guard.is_none(), "as if another client held the lock");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn deny() -> Self {
         Self::new(Effect::Deny)
@@ -62,18 +61,13 @@ impl Fault {
     /// Returns an error reply and changes nothing, like a server that is out of memory.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, Operation, ThreadRuntime, block_on, fake_nodes};
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// let full = Fault::reject().on(Operation::Extend);
     /// nodes.iter().for_each(|node| node.inject(full.clone()));
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
-    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// let error = guard.extend(ttl).await.unwrap_err();
     /// assert!(error.to_string().contains("OOM"), "the cause is in the message");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn reject() -> Self {
         Self::fail(NodeError::rejected("OOM command not allowed when used memory > 'maxmemory'."))
@@ -82,17 +76,12 @@ impl Fault {
     /// Fails at once: nothing can be sent.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[1..].iter().for_each(|node| node.inject(Fault::unavailable()));
-    /// let error = block_on(redlock.lock("orders:42", ttl).try_now()).unwrap_err();
+    /// let error = redlock.lock("orders:42", ttl).try_now().await.unwrap_err();
     /// assert_eq!(ErrorKind::NoQuorum, error.kind());
     /// assert!(error.to_string().contains("connection refused"));
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn unavailable() -> Self {
         Self::fail(NodeError::unavailable("connection refused"))
@@ -101,18 +90,12 @@ impl Fault {
     /// Returns this error; nothing is carried out.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_core::node::{NodeError, Operation};
-    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
     /// let denied = NodeError::rejected("NOPERM no permissions to run 'evalsha'");
-    /// node.inject(Fault::fail(denied));
-    /// let error = block_on(redlock.lock("orders:42", ttl).try_now()).unwrap_err();
+    /// faulty.inject(Fault::fail(denied));
+    /// let error = redlock.lock("orders:42", ttl).try_now().await.unwrap_err();
     /// assert!(error.to_string().contains("NOPERM"));
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn fail(error: NodeError) -> Self {
         Self::new(Effect::Fail(error))
@@ -124,20 +107,12 @@ impl Fault {
     /// one that cannot be canceled.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// let delay = Duration::from_millis(50);
     /// nodes.iter().for_each(|node| node.inject(Fault::delay(delay)));
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// assert!(guard.remaining() <= ttl - delay, "it counts from before the request");
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn delay(delay: Duration) -> Self {
         Self::new(Effect::Delay(delay))
@@ -149,21 +124,13 @@ impl Fault {
     /// that are at least a node timeout apart. The key of a request that is carried out later remains until its TTL ends.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[0].inject(Fault::apply_late(Duration::from_millis(150)).once());
     /// let guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
     /// guard.release().await?; // overtakes the acquisition on the first node
     /// redlock.close().await; // waits for the cleanup
     /// assert!(nodes[0].inner().is_empty(), "the late key is deleted");
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn apply_late(delay: Duration) -> Self {
         Self::new(Effect::ApplyLate(delay))
@@ -175,19 +142,12 @@ impl Fault {
     /// order in which they were sent, even if their callers have stopped waiting.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes| {
     /// nodes[0].inject(Fault::hang());
     /// let health = redlock.health().await;
     /// assert!(health.is_available(), "the other two nodes are a quorum");
     /// assert_eq!(2, health.healthy_nodes());
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn hang() -> Self {
         Self::new(Effect::Hang)
@@ -198,20 +158,12 @@ impl Fault {
     /// [`step`](crate::Faulty::step) or [`resume`](crate::Faulty::resume) releases it.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[0].inject(Fault::hold_reply().once());
     /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
     /// assert!(nodes[0].inner().holder("orders:42").is_some(), "carried out");
     /// assert!(nodes[0].step().await, "the reply comes late");
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn hold_reply() -> Self {
         Self::new(Effect::HoldReply)
@@ -220,20 +172,12 @@ impl Fault {
     /// Loses the request: it is never carried out and never gets a reply.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, Operation, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes.iter().for_each(|node| node.inject(Fault::drop_request().once()));
     /// let _guard = redlock.lock("orders:42", ttl).await?; // at the second attempt
     /// let counts = nodes.iter().map(|node| node.request_count(Operation::Acquire));
     /// assert_eq!([2, 2, 2], counts.collect::<Vec<_>>()[..]);
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn drop_request() -> Self {
         Self::new(Effect::DropRequest)
@@ -242,21 +186,13 @@ impl Fault {
     /// Carries the request out and loses the reply.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes[1..].iter().for_each(|node| node.inject(Fault::lose_reply().once()));
     /// let result = redlock.lock("orders:42", ttl).try_now().await;
     /// assert!(result.is_err(), "one reply of three");
     /// redlock.close().await;
     /// assert!(nodes.iter().all(|node| node.inner().is_empty()), "cleaned up");
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn lose_reply() -> Self {
         Self::new(Effect::LoseReply)
@@ -267,18 +203,13 @@ impl Fault {
     /// The caller gets an error with unknown outcome at once.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::{ErrorKind, Redlock};
-    /// # use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
-    /// node.inject(Fault::disconnect().on(Operation::Extend).once());
-    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// faulty.inject(Fault::disconnect().on(Operation::Extend).once());
+    /// let error = guard.extend(ttl).await.unwrap_err();
     /// assert_eq!(ErrorKind::NoQuorum, error.kind());
-    /// block_on(guard.extend(ttl))?; // a second try
-    /// # Ok::<(), redlock_core::Error>(())
+    /// guard.extend(ttl).await?; // a second try
+    /// # });
     /// ```
     pub fn disconnect() -> Self {
         Self::new(Effect::Disconnect)
@@ -289,18 +220,13 @@ impl Fault {
     /// It simulates a server whose clock is wrong, or that lies.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::{FencingToken, Redlock};
-    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
-    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// nodes.iter().for_each(|node| node.inner().count_from_one());
     /// nodes[0].inject(Fault::miscount(FencingToken::MAX));
-    /// let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// let guard = redlock.lock("orders:42", ttl).fenced().await?;
     /// let others = FencingToken::new(1);
     /// assert_eq!(others, guard.fencing_token(), "a quorum agrees on 1");
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn miscount(counter: FencingToken) -> Self {
         Self::new(Effect::Miscount(counter))
@@ -309,40 +235,50 @@ impl Fault {
     /// Restricts the fault to requests of this operation.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// node.inject(Fault::reject().on(Operation::Extend));
-    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
-    /// assert!(block_on(guard.extend(ttl)).is_err());
-    /// block_on(guard.release())?;
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
+    /// faulty.inject(Fault::reject().on(Operation::Extend));
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// assert!(guard.extend(ttl).await.is_err());
+    /// guard.release().await?;
+    /// # });
     /// ```
     pub fn on(mut self, operation: Operation) -> Self {
-        self.only = Some(operation);
+        self.matcher.operation = Some(operation);
+        self
+    }
+
+    /// Restricts the fault to requests of this resource.
+    ///
+    /// A request of several resources matches if it names this one.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::{Fault, block_on, fake_redlock};
+    /// # let ttl = Duration::from_secs(10);
+    /// let (redlock, nodes) = fake_redlock(3);
+    /// nodes.iter().for_each(|node| node.inject(Fault::deny().of("orders:42")));
+    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
+    /// assert!(block_on(redlock.lock("orders:43", ttl).try_now())?.is_some());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is invalid.
+    pub fn of(mut self, resource: impl IntoResource) -> Self {
+        self.matcher.resource = Some(name(resource));
         self
     }
 
     /// Restricts the fault to the next `count` matching requests.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{Fault, Operation, fake_nodes, sim::Simulation};
-    /// # let simulation = Simulation::new(42);
-    /// # let service = simulation.process("service");
-    /// # let nodes = fake_nodes(3, service.runtime());
-    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// # simulation.block_on(&service.clone(), async move {
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
     /// let twice = Fault::deny().on(Operation::Acquire).times(2);
     /// nodes.iter().for_each(|node| node.inject(twice.clone()));
     /// let _guard = redlock.lock("orders:42", ttl).await?; // at the third attempt
     /// assert_eq!(3, nodes[0].request_count(Operation::Acquire));
-    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// # });
     /// ```
     pub fn times(mut self, count: u32) -> Self {
         self.left = Some(count);
@@ -352,33 +288,28 @@ impl Fault {
     /// Restricts the fault to the next matching request.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
-    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
-    /// # let ttl = Duration::from_secs(10);
-    /// node.inject(Fault::deny().once());
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_none());
-    /// assert!(block_on(redlock.lock("orders:42", ttl).try_now())?.is_some());
-    /// # Ok::<(), redlock_core::Error>(())
+    /// # redlock_testkit::example!(|redlock, faulty, ttl| {
+    /// faulty.inject(Fault::deny().once());
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_none());
+    /// assert!(redlock.lock("orders:42", ttl).try_now().await?.is_some());
+    /// # });
     /// ```
     pub fn once(self) -> Self {
         self.times(1)
     }
 
     fn new(effect: Effect) -> Self {
-        Self { effect, only: None, left: None }
+        Self { effect, matcher: Matcher::default(), left: None }
     }
 
     pub(super) fn reorders(&self) -> bool {
         matches!(self.effect, Effect::Delay(_) | Effect::ApplyLate(_))
     }
 
-    fn matches(&self, operation: Operation) -> bool {
-        let has_no_denial = matches!(operation, Operation::Inspect | Operation::Watch | Operation::Vouch);
-        !(has_no_denial && matches!(self.effect, Effect::Deny))
-            && self.only.is_none_or(|only| only == operation)
+    fn matches(&self, request: &Request) -> bool {
+        let has_no_denial =
+            matches!(request.operation(), Operation::Inspect | Operation::Watch | Operation::Vouch);
+        !(has_no_denial && matches!(self.effect, Effect::Deny)) && self.matcher.matches(request)
     }
 }
 
@@ -399,8 +330,8 @@ impl Script {
         }
     }
 
-    pub(super) fn next(&mut self, operation: Operation) -> Option<Effect> {
-        if let Some(position) = self.counted.iter().position(|fault| fault.matches(operation)) {
+    pub(super) fn next(&mut self, request: &Request) -> Option<Effect> {
+        if let Some(position) = self.counted.iter().position(|fault| fault.matches(request)) {
             let fault = &mut self.counted[position];
             fault.left = fault.left.map(|left| left - 1);
             let effect = fault.effect.clone();
@@ -409,7 +340,7 @@ impl Script {
             }
             return Some(effect);
         }
-        self.lasting.iter().rfind(|fault| fault.matches(operation)).map(|fault| fault.effect.clone())
+        self.lasting.iter().rfind(|fault| fault.matches(request)).map(|fault| fault.effect.clone())
     }
 
     pub(super) fn clear(&mut self) {
@@ -430,10 +361,22 @@ impl Script {
 
 #[cfg(test)]
 mod tests {
+    use redlock_core::IntoResources;
+    use redlock_core::node::{Claim, Token, Ttl};
+
     use super::*;
 
     fn effect_of(script: &mut Script, operation: Operation) -> &'static str {
-        match script.next(operation) {
+        let resource = name("a");
+        let claim = Claim::new((&resource).into_resources().unwrap(), Token::from_bytes("t"));
+        let request = match operation {
+            Operation::Extend => Request::Extend(claim, Ttl::MAX),
+            Operation::Release => Request::Release(claim),
+            Operation::Inspect => Request::Inspect(resource),
+            Operation::Watch => Request::Watch(resource),
+            _ => Request::Acquire(claim, Ttl::MAX),
+        };
+        match script.next(&request) {
             None => "nothing",
             Some(Effect::Deny) => "deny",
             Some(Effect::Hang) => "hang",
@@ -463,6 +406,16 @@ mod tests {
         assert_eq!("nothing", effect_of(&mut script, Operation::Extend));
         assert_eq!("deny", effect_of(&mut script, Operation::Release));
         assert_eq!("nothing", effect_of(&mut script, Operation::Release));
+    }
+
+    #[test]
+    fn a_fault_of_one_resource_does_not_affect_others() {
+        let mut script = Script::default();
+        script.add(Fault::deny().of("b"));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Acquire));
+        script.add(Fault::deny().of("a").on(Operation::Extend));
+        assert_eq!("nothing", effect_of(&mut script, Operation::Acquire));
+        assert_eq!("deny", effect_of(&mut script, Operation::Extend));
     }
 
     #[test]

@@ -6,10 +6,11 @@
 use std::collections::{HashMap, VecDeque};
 
 use futures_channel::oneshot;
-use redlock_core::node::{ConnectionId, NodeError, Operation, Reply};
+use redlock_core::node::{ConnectionId, NodeError, Operation, Reply, Request};
 use redlock_core::runtime::BoxFuture;
 
 use super::fault::{Effect, Script};
+use super::request_log::RequestLog;
 
 /// The result of a request.
 pub(super) type Outcome = Result<Reply, NodeError>;
@@ -47,37 +48,39 @@ pub(super) struct State {
     pub(super) losses: u64,
     connection: Option<(ConnectionId, u64)>,
     connections: u64,
-    requests: HashMap<Operation, u64>,
+    counts: HashMap<Operation, u64>,
+    pub(super) log: RequestLog,
 }
 
 impl State {
     /// Receives a request whose connection began after this number of losses.
-    pub(super) fn receive(&mut self, operation: Operation, request: Reception, losses: u64) -> Arrival {
-        *self.requests.entry(operation).or_default() += 1;
+    pub(super) fn receive(&mut self, request: &Request, reception: Reception, losses: u64) -> Arrival {
+        *self.counts.entry(request.operation()).or_default() += 1;
+        self.log.add(request.clone());
         // Nothing is sent over a connection that was lost.
         if self.down || self.losses != losses {
             return Arrival::Down;
         }
         // On an ordered connection no request overtakes one that hangs.
         let behind = self.ordered && self.held.iter().any(|held| matches!(held, Held::Request(..)));
-        match if behind { Some(Effect::Hang) } else { self.script.next(operation) } {
-            None => Arrival::Apply(request),
+        match if behind { Some(Effect::Hang) } else { self.script.next(request) } {
+            None => Arrival::Apply(reception),
             Some(Effect::Hang) => {
                 let (reply, answer) = oneshot::channel();
-                self.held.push_back(Held::Request(request, reply));
+                self.held.push_back(Held::Request(reception, reply));
                 Arrival::Hangs(answer)
             }
             Some(Effect::HoldReply) => {
                 let (reply, go) = oneshot::channel();
                 self.held.push_back(Held::Reply(reply));
-                Arrival::ReplyHeld(request, go)
+                Arrival::ReplyHeld(reception, go)
             }
-            Some(effect) => Arrival::Fault(effect, request),
+            Some(effect) => Arrival::Fault(effect, reception),
         }
     }
 
     pub(super) fn request_count(&self, operation: Operation) -> u64 {
-        self.requests.get(&operation).copied().unwrap_or_default()
+        self.counts.get(&operation).copied().unwrap_or_default()
     }
 
     /// Returns the number of hanging requests, and of replies with a waiting caller.

@@ -63,13 +63,7 @@ impl Leadership {
     /// Returns the state at this moment, according to the clock.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
-    /// # use redlock_core::{LeadershipState, Redlock};
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let candidate = redlock.lock("scheduler", ttl).lead();
     /// let leadership = candidate.leadership();
     /// assert_eq!(LeadershipState::NotLeading, leadership.state());
@@ -77,7 +71,7 @@ impl Leadership {
     /// let work = async |_lease| ControlFlow::Break(leadership.state());
     /// assert_eq!(LeadershipState::Leading, candidate.run(work).await?);
     /// assert_eq!(LeadershipState::Ended, leadership.state());
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn state(&self) -> LeadershipState {
         match self.stage() {
@@ -94,13 +88,7 @@ impl Leadership {
     /// The result ages: check [`lease`](Leadership::lease) before an effect that must not happen twice.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let candidate = redlock.lock("scheduler", ttl).lead();
     /// let leadership = candidate.leadership();
     /// // The service accepts jobs only on the leader.
@@ -109,7 +97,7 @@ impl Leadership {
     ///
     /// let work = async |_lease| ControlFlow::Break(accept());
     /// assert_eq!(202, candidate.run(work).await?);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn is_leading(&self) -> bool {
         self.state() == LeadershipState::Leading
@@ -118,13 +106,7 @@ impl Leadership {
     /// Returns the lock of the present term, or `None`.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # let candidate = redlock.lock("scheduler", ttl).lead();
     /// # let leadership = candidate.leadership();
     /// // Another task checks the time that is left before it ships an order.
@@ -135,7 +117,7 @@ impl Leadership {
     /// assert!(!may_ship(), "this candidate is not the leader yet");
     /// # let work = async |_lease| ControlFlow::Break(may_ship());
     /// # assert!(candidate.run(work).await?);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn lease(&self) -> Option<Lease> {
         match self.stage() {
@@ -151,20 +133,14 @@ impl Leadership {
     /// and the observer returns an error.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use std::ops::ControlFlow;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let candidate = redlock.lock("scheduler", ttl).owner("10.0.0.7:8080").lead();
     /// let leadership = candidate.leadership();
     /// let work = async |_lease| ControlFlow::Break(leadership.leader().changed().await);
     /// let inspection = candidate.run(work).await??;
     /// // Followers forward requests to the address that is the label of the leader.
     /// assert_eq!(Some("10.0.0.7:8080"), inspection.holder().and_then(|by| by.owner()));
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn leader(&self) -> Observer {
         Observer::new(Arc::clone(&self.0.handle), self.0.resource.clone())

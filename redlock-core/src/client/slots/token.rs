@@ -24,12 +24,7 @@ impl SlotToken {
     /// Returns the slot to which the token belongs.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// # use std::collections::HashMap;
     /// // The greatest token of each slot, as the protected resource stores it.
     /// let mut greatest = HashMap::new();
@@ -38,7 +33,7 @@ impl SlotToken {
     /// let stored = greatest.entry(token.resource().clone()).or_insert(token.number());
     /// assert!(token.number() >= *stored, "a stale request");
     /// *stored = token.number();
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn resource(&self) -> &Resource {
         &self.resource
@@ -49,18 +44,13 @@ impl SlotToken {
     /// Compare it only with numbers of the same [`resource`](SlotToken::resource).
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
-    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
-    /// # block_on(async {
-    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
+    /// # redlock_testkit::example!(|redlock, ttl| {
     /// let slot = redlock.slots("disks", 2)?.acquire(ttl).fenced().await?;
     /// let token = slot.token();
     /// // UPDATE disks SET token = $1, .. WHERE slot = $2 AND token <= $1
     /// let parameters = (i64::from(token.number()), token.resource().to_string());
     /// assert_eq!(format!("disks:slot:{}", slot.index()), parameters.1);
-    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// # });
     /// ```
     pub fn number(&self) -> FencingToken {
         self.number
