@@ -56,9 +56,17 @@ pub(crate) async fn work_is_told_to_stop_a_grace_period_before_its_lock_ends<A: 
     assert!(works.iter().all(|work| !work.is_finished()), "the locks are renewed");
     servers[..3].iter().for_each(RedisServer::pause);
     for work in works {
-        let told = work.await.unwrap().expect("half of the grace period is sufficient");
-        let (margin, late) = (TTL / 50, Duration::from_millis(late.load(Ordering::Relaxed)));
-        assert!(told + late >= GRACE + margin, "told with {told:?} left; the runtime was late by {late:?}");
+        let result = work.await.unwrap();
+        // A task that is due in one gap may be polled at the end of the next one.
+        let late = 2 * Duration::from_millis(late.load(Ordering::Relaxed));
+        match result {
+            Ok(told) => {
+                let whole = GRACE + TTL / 50;
+                assert!(told + late >= whole, "told with {told:?} left; the runtime was late by {late:?}");
+            }
+            // The work had no time to end: the machine ran nothing during the grace period.
+            Err(error) => assert!(late >= GRACE / 2, "{error}; the runtime was late by {late:?}"),
+        }
     }
     servers[..3].iter().for_each(RedisServer::resume);
     nothing_left(&redlock, &servers).await;
