@@ -10,6 +10,7 @@ pub(crate) mod fifo;
 pub(crate) mod grace;
 pub(crate) mod holder;
 pub(crate) mod lease_status;
+pub(crate) mod node_list;
 pub(crate) mod observation;
 pub(crate) mod once_per;
 pub(crate) mod pending_release;

@@ -5,6 +5,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod cleanup;
+pub(crate) mod compare;
 pub(crate) mod engine;
 #[cfg(all(test, not(loom)))]
 mod exploration;

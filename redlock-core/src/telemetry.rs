@@ -17,6 +17,8 @@ use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::fencing_token::FencingToken;
 use crate::types::lease_state::Loss;
+use crate::types::node_error::NodeError;
+use crate::types::node_list::NodeListDifference;
 use crate::types::report::Outcome;
 use crate::types::report::ReleaseOutcome;
 use crate::types::resource::Resources;
@@ -41,6 +43,7 @@ pub(crate) mod name {
     /// Emitted by the nodes of the adapters.
     pub(crate) const NODE_CONNECTED: &str = "redlock_node_connected";
     pub(crate) const NODE_ADMITTED: &str = "redlock_node_admitted";
+    pub(crate) const NODE_LISTS_DIFFER: &str = "redlock_node_lists_differ";
     pub(crate) const QUARANTINES: &str = "redlock_quarantines_total";
 }
 
@@ -146,6 +149,27 @@ pub(crate) fn request_completed(
     tracing::debug!(target: TARGET, %resources, label, outcome, waited = ?waited(), "request completed");
     #[cfg(feature = "metrics")]
     labeled!(histogram, name::WAIT, label, "outcome" => outcome).record(waited());
+}
+
+/// A comparison of node lists has another result than the one before.
+pub(crate) fn node_lists_compared(difference: Option<&NodeListDifference>) {
+    match difference {
+        Some(difference) => tracing::warn!(
+            target: TARGET,
+            own = difference.own_nodes(),
+            other = difference.other_nodes(),
+            common = difference.common_nodes(),
+            "node lists differ between programs: both can hold one lock"
+        ),
+        None => tracing::info!(target: TARGET, "node lists agree again"),
+    }
+    #[cfg(feature = "metrics")]
+    metrics::gauge!(name::NODE_LISTS_DIFFER).set(if difference.is_some() { 1.0 } else { 0.0 });
+}
+
+/// A node rejects the requests of a comparison.
+pub(crate) fn node_lists_not_compared(node: &str, error: &NodeError) {
+    tracing::warn!(target: TARGET, node, %error, "node lists not compared");
 }
 
 /// Logs that requests were denied because this process is overloaded. `denied` counts them since the last message.
@@ -338,5 +362,9 @@ pub fn describe_metrics() {
     describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "Response time of nodes, by outcome.");
     describe_gauge!(name::NODE_CONNECTED, "Connections to a node: 0 if there is none.");
     describe_gauge!(name::NODE_ADMITTED, "1 if the votes of a node count, 0 during a quarantine.");
+    describe_gauge!(
+        name::NODE_LISTS_DIFFER,
+        "1 if another program lists other nodes, and 0 once they agree again."
+    );
     describe_counter!(name::QUARANTINES, "Quarantines of nodes that may have lost locks, by reason.");
 }

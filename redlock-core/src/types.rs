@@ -10,12 +10,14 @@ pub(crate) mod identity;
 pub(crate) mod instant;
 pub(crate) mod lease_state;
 pub(crate) mod node_error;
+pub(crate) mod node_list;
 pub(crate) mod owner;
 pub(crate) mod quarantine;
 pub(crate) mod report;
 pub(crate) mod resource;
 #[cfg(feature = "serde")]
 pub(crate) mod serialized;
+pub(crate) mod stable_hash;
 pub(crate) mod token;
 pub(crate) mod ttl;
 

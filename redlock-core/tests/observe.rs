@@ -4,101 +4,14 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::fmt::{Debug, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use common::recording::{Inner, Recorded, Recording};
 use common::{MS, TTL, World, foreign_claim, subscribe, with_five};
 use redlock_core::node::Ttl;
 use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome};
 use redlock_testkit::{Fault, Operation};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
-
-/// An event with its message, level, other fields and enclosing spans.
-#[derive(Clone, Debug, Default)]
-struct Recorded {
-    message: String,
-    level: String,
-    fields: String,
-    spans: Vec<String>,
-}
-
-/// A recorder of all events.
-#[derive(Clone, Default)]
-struct Recording(Arc<Inner>);
-
-#[derive(Default)]
-struct Inner {
-    /// `true` if only the levels from INFO on are recorded.
-    is_quiet: bool,
-    events: Mutex<Vec<Recorded>>,
-    spans: Mutex<Vec<String>>,
-    entered: Mutex<Vec<u64>>,
-    next: AtomicU64,
-}
-
-struct Fields<'a>(&'a mut Recorded);
-
-impl Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        match field.name() {
-            "message" => self.0.message = format!("{value:?}"),
-            name => write!(self.0.fields, " {name}={value:?}").expect("writing to a String succeeds"),
-        }
-    }
-}
-
-impl Subscriber for Recording {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("redlock") && (!self.0.is_quiet || *metadata.level() <= Level::INFO)
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut recorded = Recorded::default();
-        span.record(&mut Fields(&mut recorded));
-        assert_eq!(("redlock", Level::DEBUG), (span.metadata().target(), *span.metadata().level()));
-        self.0.spans.lock().unwrap().push(format!("{}{}", span.metadata().name(), recorded.fields));
-        Id::from_u64(self.0.next.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut recorded = Recorded { level: event.metadata().level().to_string(), ..Recorded::default() };
-        event.record(&mut Fields(&mut recorded));
-        let spans = self.0.spans.lock().unwrap();
-        let entered = self.0.entered.lock().unwrap();
-        recorded.spans = entered.iter().map(|id| spans[usize::try_from(*id).unwrap() - 1].clone()).collect();
-        self.0.events.lock().unwrap().push(recorded);
-    }
-
-    fn enter(&self, span: &Id) {
-        self.0.entered.lock().unwrap().push(span.into_u64());
-    }
-
-    fn exit(&self, span: &Id) {
-        assert_eq!(Some(span.into_u64()), self.0.entered.lock().unwrap().pop());
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-}
-
-impl Recording {
-    /// Returns the events since the last call.
-    fn events(&self) -> Vec<Recorded> {
-        std::mem::take(&mut self.0.events.lock().unwrap())
-    }
-
-    /// Returns the events with one message since the last call.
-    fn of(&self, message: &str) -> Vec<Recorded> {
-        let mut events = self.events();
-        events.retain(|event| event.message == message);
-        events
-    }
-}
 
 /// Runs a test on five fake nodes, and records all events.
 fn recorded<F>(test: impl FnOnce(World, Recording) -> F)

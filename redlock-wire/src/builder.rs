@@ -11,6 +11,8 @@ use crate::options::Options;
 
 /// Starts a [`Redlock`](redlock_core::Redlock) on the runtime of `options`, with a node for each connector.
 ///
+/// It [compares node lists](Builder::compare_node_lists), because servers are shared by programs.
+///
 /// # Errors
 ///
 /// - The first error among the connectors. The message of an
@@ -21,7 +23,8 @@ pub fn builder<C: Connector>(
     options: &Options,
 ) -> Result<Builder, Error> {
     let node = |connector| Arc::new(Node::new(connector, options)) as Arc<dyn LockNode>;
-    Ok(Builder::new(options.runtime()).nodes(valid_connectors(connectors)?.into_iter().map(node)))
+    let nodes = valid_connectors(connectors)?.into_iter().map(node);
+    Ok(Builder::new(options.runtime()).nodes(nodes).compare_node_lists(true))
 }
 
 /// Returns all connectors, or the first error with the position of its address.

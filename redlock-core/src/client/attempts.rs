@@ -433,6 +433,9 @@ impl CheckedRequest {
         if handle.is_closed() {
             return Err(Error::closed());
         }
+        if let Some(lists) = &handle.node_lists {
+            lists.start(handle);
+        }
         let acquired = attempt.await;
         drop(permit);
         Ok(acquired.map(|record| Held::new(Arc::clone(handle), record)))

@@ -40,6 +40,7 @@ pub struct Builder {
     local_queue: bool,
     drift_factor: f64,
     owner: Option<String>,
+    compare_node_lists: bool,
 }
 
 /// The default node timeout: 200 ms.
@@ -83,6 +84,7 @@ impl Builder {
             local_queue: true,
             drift_factor,
             owner: None,
+            compare_node_lists: false,
         }
     }
 
@@ -323,6 +325,50 @@ impl Builder {
         self
     }
 
+    /// Compares this program's node list with those of other programs.
+    ///
+    /// Two programs with different lists can hold one lock at the same time. It happens with a typing error, during a
+    /// deployment, or if a name resolves differently in another zone. A difference is logged as a warning, is in
+    /// [`health`](Redlock::health), and sets the metric `redlock_node_lists_differ`. Locks are granted as before.
+    ///
+    /// Each program announces the identities of its servers on all of its nodes, in the keys `redlock:nodes` and
+    /// `redlock:nodes:other` with the [prefix] of its locks. They expire after 30 s. The comparison begins with the
+    /// first lock, and is repeated every ten seconds and when a server reports another announcement. It costs three
+    /// requests to each node in ten seconds, and nothing for a lock.
+    ///
+    /// A difference goes unnoticed in these cases:
+    ///
+    /// - No node is in both lists, or none that both programs reach.
+    /// - The nodes do not support [`Inspect`](crate::node::Request::Inspect), or reject the requests, which is logged.
+    /// - Servers do not state an [identity](crate::node::ServerId), and the lists have the same length.
+    ///
+    /// For about two seconds after the restart of a server, programs that have already connected to it may differ from
+    /// others, because a restarted server is another one.
+    ///
+    /// The default is `false`. The builders of the adapters switch it on.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|service, ttl| {
+    /// # let nodes = fake_nodes(5, service.runtime());
+    /// let redlock_over = |nodes: &[FakeNode]| {
+    ///     let builder = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into));
+    ///     builder.compare_node_lists(true).build()
+    /// };
+    /// let (one, two) = (redlock_over(&nodes[..3])?, redlock_over(&nodes[2..])?);
+    /// let _both = (one.lock("report", ttl).await?, two.lock("report", ttl).await?);
+    ///
+    /// let health = two.health().await;
+    /// let difference = health.node_list_difference().expect("the lists differ");
+    /// assert_eq!("this program lists 3 nodes, another lists 3, 1 in common", difference.to_string());
+    /// # });
+    /// ```
+    ///
+    /// [prefix]: https://docs.rs/redlock-wire/latest/redlock_wire/struct.Options.html#method.key_prefix
+    pub fn compare_node_lists(mut self, on: bool) -> Self {
+        self.compare_node_lists = on;
+        self
+    }
+
     /// Validates the settings and builds the [`Redlock`].
     ///
     /// It does not connect: each node connects when it is first used.
@@ -378,6 +424,7 @@ impl Builder {
             local_queue: self.local_queue,
             drift: DriftFactor::new(self.drift_factor)?,
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
+            compare_node_lists: self.compare_node_lists,
         };
         self.nodes.iter().for_each(|node| node.set_node_timeout(self.node_timeout));
         Ok(Redlock::new(Arc::new(Handle::new(self.nodes, self.runtime, settings))))

@@ -4,12 +4,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::node_lists::NodeLists;
 use crate::decide::fencing::Bound;
 use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
 use crate::queue::limiter::Limiter;
 use crate::queue::local_queue::LocalQueues;
 use crate::round::Rules;
+use crate::round::compare::is_reserved;
 use crate::round::nodes::{Nodes, Peer};
 use crate::runtime::Runtime;
 use crate::telemetry::throttle::Throttle;
@@ -27,6 +29,8 @@ pub(crate) struct Handle {
     pub(crate) overload: Throttle,
     /// The longest TTL that all nodes permit, if any is limited.
     longest_ttl: Option<Duration>,
+    /// The node lists of other programs, if they are compared.
+    pub(crate) node_lists: Option<Arc<NodeLists>>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) local_queue: bool,
     pub(crate) drift: DriftFactor,
     pub(crate) owner: Option<Owner>,
+    pub(crate) compare_node_lists: bool,
 }
 
 impl Handle {
@@ -52,7 +57,8 @@ impl Handle {
         let limiter = Arc::new(Limiter::new(max_concurrent_attempts, Arc::clone(&runtime), node_timeout));
         let queues = Arc::new(LocalQueues::new(Arc::clone(&runtime)));
         let nodes = Arc::new(Nodes::new(peers, runtime, rules, limiter));
-        Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl }
+        let node_lists = settings.compare_node_lists.then(Arc::default);
+        Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl, node_lists }
     }
 
     /// Checks that every node supports fencing tokens.
@@ -102,6 +108,11 @@ impl Handle {
     /// Checks the runtime of the caller, and that every node can lock resources with these names.
     pub(crate) fn check_call(&self, resources: &[Resource]) -> Result<(), Error> {
         self.runtime.check()?;
+        if let Some(resource) = resources.iter().find(|name| is_reserved(name)) {
+            return Err(Error::invalid(format!(
+                "invalid resource name {resource:?}: it is reserved for the comparison of node lists"
+            )));
+        }
         let check = |peer: &Peer| resources.iter().try_for_each(|resource| peer.node.check(resource));
         self.peers.iter().try_for_each(check)
     }
@@ -117,6 +128,9 @@ impl Deref for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if let Some(lists) = &self.node_lists {
+            lists.end();
+        }
         self.nodes.end_use();
     }
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use tracing::Span;
 
+use crate::client::handle::Handle;
 use crate::node::Quarantine;
 use crate::round;
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
 use crate::types::claim::Claim;
+use crate::types::node_list::NodeListDifference;
 use crate::types::report::{NodeReport, Outcome};
 use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
@@ -26,6 +28,7 @@ pub struct Health {
     nodes: Vec<NodeHealth>,
     up: usize,
     quorum: usize,
+    node_lists: Option<NodeListDifference>,
 }
 
 /// The result of a health check for one node.
@@ -90,6 +93,21 @@ impl Health {
     /// ```
     pub fn quorum(&self) -> usize {
         self.quorum
+    }
+
+    /// Returns how the node list of another program differs, if one does and lists are
+    /// [compared](crate::Builder::compare_node_lists).
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
+    /// let health = redlock.health().await;
+    /// if let Some(difference) = health.node_list_difference() {
+    ///     panic!("two programs can hold one lock: {difference}");
+    /// }
+    /// # });
+    /// ```
+    pub fn node_list_difference(&self) -> Option<&NodeListDifference> {
+        self.node_lists.as_ref()
     }
 }
 
@@ -208,7 +226,11 @@ impl fmt::Display for Health {
         let state = if self.is_available() { "available" } else { "unavailable" };
         let (healthy, all, quorum) = (self.healthy_nodes(), self.nodes.len(), self.quorum);
         write!(f, "{state}: {healthy} of {all} nodes healthy, {quorum} required")?;
-        self.nodes.iter().try_for_each(|node| write!(f, "\n  {node}"))
+        self.nodes.iter().try_for_each(|node| write!(f, "\n  {node}"))?;
+        match &self.node_lists {
+            Some(difference) => write!(f, "\n  node lists differ between programs: {difference}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -228,7 +250,8 @@ impl fmt::Display for NodeHealth {
     }
 }
 
-pub(crate) async fn health(nodes: &Arc<Nodes>) -> Health {
+pub(crate) async fn health(handle: &Handle) -> Health {
+    let nodes: &Arc<Nodes> = handle;
     let token = Token::random(|bytes| nodes.runtime.fill_random(bytes), None);
     let name = [PROBE, token.as_bytes()].concat();
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
@@ -236,6 +259,10 @@ pub(crate) async fn health(nodes: &Arc<Nodes>) -> Health {
     let round = round::health::Health::new(nodes.rules, Claim::new(resources, token), start);
     let votes = run(nodes, round, start, limit, Span::none()).await;
     let reports = votes.reports(nodes.now(), |node| nodes.label(node));
+    let node_lists = match &handle.node_lists {
+        Some(lists) => lists.look(nodes).await,
+        None => None,
+    };
     let nodes = reports.into_iter().map(NodeHealth).collect();
-    Health { nodes, up: votes.tally().replies(), quorum: votes.quorum() }
+    Health { nodes, up: votes.tally().replies(), quorum: votes.quorum(), node_lists }
 }

@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use crate::client::health::{Health, NodeHealth};
 use crate::client::inspect::{Inspection, LockStatus};
+use crate::types::node_list::NodeListDifference;
 use crate::types::quarantine::Quarantine;
 use crate::types::report::NodeReport;
 use crate::types::resource::Resource;
@@ -44,6 +45,7 @@ struct HealthFields<'a> {
     healthy: usize,
     quorum: usize,
     nodes: &'a [NodeHealth],
+    node_list_difference: Option<&'a NodeListDifference>,
 }
 
 impl Serialize for Health {
@@ -53,6 +55,7 @@ impl Serialize for Health {
             healthy: self.healthy_nodes(),
             quorum: self.quorum(),
             nodes: self.nodes(),
+            node_list_difference: self.node_list_difference(),
         }
         .serialize(serializer)
     }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::types::owner::{Owner, SEPARATOR};
+use crate::types::stable_hash::stable_hash;
 
 /// The value of the keys of a lock, different for every attempt. A secret.
 ///
@@ -132,10 +133,8 @@ impl Token {
 }
 
 fn hash(token: &[u8]) -> u32 {
-    // FNV-1a: a few lines that give a token the same fingerprint in every process and version.
-    let hash = token.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    // A token has the same fingerprint in every process and version.
+    let hash = stable_hash(token);
     // Combines the two halves: 32 bits are enough for a comparison by eye.
     u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).expect("32 bits are left")
 }

@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test binary uses a part of it
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
+pub(crate) mod recording;
+
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;

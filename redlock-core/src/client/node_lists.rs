@@ -1,0 +1,150 @@
+//! The comparison of this program's node list with those of other programs, in the background.
+//!
+//! A task compares the lists when the first lock is requested, then every ten seconds. It compares at once when a server
+//! reports another announcement, and within a second after a node has another connection: a server that was restarted
+//! is another server. The task ends with the last handle.
+
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use event_listener::{Event, EventListener};
+use tracing::Span;
+
+use crate::decide::node_list::Place;
+use crate::decide::observation::Seen;
+use crate::round::compare::{Compare, Compared, name};
+use crate::round::engine::run;
+use crate::round::nodes::Nodes;
+use crate::runtime::{Alarm, LONGEST_SLEEP};
+use crate::sync::{Mutex, locked};
+use crate::telemetry;
+use crate::types::node_list::NodeListDifference;
+use crate::types::token::Token;
+use crate::watch::node_watch::NodeWatch;
+use crate::watch::watches::Watches;
+
+/// The time between two comparisons.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The shortest time between two comparisons, so that a node that changes all the time causes no loop.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is known about the node lists of other programs.
+#[derive(Default)]
+pub(crate) struct NodeLists {
+    runs: AtomicBool,
+    difference: Mutex<Option<NodeListDifference>>,
+    /// True once missing rights were logged.
+    rejected: AtomicBool,
+    ended: Event,
+}
+
+/// Resets `runs` when the task ends, also if its runtime drops it.
+struct Running(Arc<NodeLists>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.runs.store(false, Ordering::Relaxed);
+    }
+}
+
+impl NodeLists {
+    /// Starts the task, unless it runs.
+    pub(crate) fn start(self: &Arc<Self>, nodes: &Arc<Nodes>) {
+        if self.runs.load(Ordering::Relaxed) || self.runs.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (running, nodes) = (Running(Arc::clone(self)), Arc::clone(nodes));
+        nodes.runtime.clone().spawn(Box::pin(async move { running.0.keep(&nodes).await }));
+    }
+
+    /// Ends the task.
+    pub(crate) fn end(&self) {
+        self.ended.notify(usize::MAX);
+    }
+
+    /// Compares the lists now, and announces nothing.
+    pub(crate) async fn look(&self, nodes: &Arc<Nodes>) -> Option<NodeListDifference> {
+        let compared = compare(nodes, None, true).await;
+        self.apply(nodes, &compared);
+        compared.difference
+    }
+
+    async fn keep(&self, nodes: &Arc<Nodes>) {
+        let other = [name(Place::Other)];
+        let mut watches = Watches::new(nodes, &other, None);
+        let mut ended = [self.ended.listen(), nodes.listen_for_closing()];
+        let mut announced = None;
+        while !nodes.is_closed() {
+            let compared = compare(nodes, announced, false).await;
+            self.apply(nodes, &compared);
+            if is_over(nodes, &compared, &mut watches, &mut ended).await {
+                return;
+            }
+            announced = Some(compared.token);
+        }
+    }
+
+    /// Records and reports the result of a comparison.
+    fn apply(&self, nodes: &Nodes, compared: &Compared) {
+        let before = mem::replace(&mut *locked(&self.difference), compared.difference);
+        if before != compared.difference {
+            telemetry::node_lists_compared(compared.difference.as_ref());
+        }
+        if let Some((node, error)) = &compared.rejection {
+            if !self.rejected.swap(true, Ordering::Relaxed) {
+                telemetry::node_lists_not_compared(nodes.label(*node), error);
+            }
+        }
+    }
+}
+
+async fn compare(nodes: &Arc<Nodes>, announced: Option<Token>, read_only: bool) -> Compared {
+    let round = Compare::new(nodes.rules, announced, read_only);
+    run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await
+}
+
+/// Waits until the next comparison is due. Returns `true` if none is, because the last handle is gone.
+async fn is_over(
+    nodes: &Nodes,
+    compared: &Compared,
+    watches: &mut Watches<'_>,
+    ended: &mut [EventListener; 2],
+) -> bool {
+    let (start, mut alarm) = (nodes.now(), Alarm::default());
+    poll_fn(|cx: &mut Context<'_>| {
+        loop {
+            if ended.iter_mut().any(|event| Pin::new(event).poll(cx).is_ready()) {
+                return Poll::Ready(true);
+            }
+            let now = nodes.now();
+            let next = watches.poll(cx, now);
+            let is_due = now >= start + INTERVAL;
+            if is_due || now >= start + PAUSE && is_changed(nodes, compared, watches) {
+                return Poll::Ready(false);
+            }
+            let look = if now < start + PAUSE { start + PAUSE } else { now + LONGEST_SLEEP };
+            let look = next.map_or(look, |next| next.min(look)).min(start + INTERVAL);
+            if alarm.poll_at(&*nodes.runtime, look, cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+/// Returns whether a node has another connection, or reports an announcement that was not compared.
+fn is_changed(nodes: &Nodes, compared: &Compared, watches: &Watches<'_>) -> bool {
+    let mut connections =
+        nodes.peers.iter().map(|peer| peer.node.status().connection).zip(&compared.connections);
+    connections.any(|(now, before)| now.is_some() && now != *before)
+        || watches.iter().filter_map(NodeWatch::seen).any(|seen| match seen {
+            Seen::Held(token) => token != compared.token && !compared.others.contains(&token),
+            Seen::Free | Seen::HeldUnnamed(_) => false,
+        })
+}

@@ -1,0 +1,203 @@
+//! A comparison of node lists: what other programs announce, and the own announcement.
+//!
+//! The value of a key is a list, so the requests are those of locks. A program whose list is announced already sets
+//! nothing, because an acquisition leaves a key with the same token as it is.
+
+use std::time::Duration;
+
+use crate::decide::node_list::{Announced, Announcement, NodeList, Place};
+use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request, ServerId};
+use crate::round::{Heard, Io, Round, Rules};
+use crate::types::claim::Claim;
+use crate::types::instant::Instant;
+use crate::types::node_list::NodeListDifference;
+use crate::types::report::Outcome;
+use crate::types::resource::{Resource, Resources};
+use crate::types::token::Token;
+use crate::types::ttl::Ttl;
+
+/// The names of the two places of an announcement. No lock has these names.
+const NAMES: [&str; 2] = ["redlock:nodes", "redlock:nodes:other"];
+
+/// How long an announcement lasts. A program that has ended is not compared any more after this time.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Returns the name of a place.
+pub(crate) fn name(place: Place) -> Resource {
+    let name = match place {
+        Place::First => NAMES[0],
+        Place::Other => NAMES[1],
+    };
+    Resource::new(name).expect("a short name")
+}
+
+/// Returns whether a name is one of these.
+pub(crate) fn is_reserved(resource: &Resource) -> bool {
+    NAMES.iter().any(|name| name.as_bytes() == resource.as_bytes())
+}
+
+/// One comparison.
+pub(crate) struct Compare {
+    rules: Rules,
+    /// The list that this program announced before.
+    earlier: Option<Token>,
+    /// True if nothing is to be announced.
+    read_only: bool,
+    nodes: Vec<Seen>,
+    /// The number of requests without a reply.
+    missing: usize,
+    /// The result of the first phase.
+    list: Option<NodeList>,
+    difference: Option<NodeListDifference>,
+    rejection: Option<(usize, NodeError)>,
+}
+
+/// What one node replied.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    server: Option<ServerId>,
+    connection: Option<ConnectionId>,
+    announced: Announced,
+    /// True if both replies say what is announced.
+    is_known: bool,
+}
+
+/// The result of a comparison.
+#[derive(Debug)]
+pub(crate) struct Compared {
+    /// What this program announces.
+    pub(crate) token: Token,
+    pub(crate) difference: Option<NodeListDifference>,
+    /// The announcements of others in the second place.
+    pub(crate) others: Vec<Token>,
+    /// The connection of each node, if its request was sent over one.
+    pub(crate) connections: Vec<Option<ConnectionId>>,
+    /// A node that rejects these requests, and the error.
+    pub(crate) rejection: Option<(usize, NodeError)>,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Read(Place),
+    Retract,
+    Announce(Place),
+    Renew(Place),
+}
+
+impl Compare {
+    pub(crate) fn new(rules: Rules, earlier: Option<Token>, read_only: bool) -> Self {
+        let seen = Seen { is_known: true, ..Seen::default() };
+        Self {
+            rules,
+            earlier,
+            read_only,
+            nodes: vec![seen; rules.nodes],
+            missing: 2 * rules.nodes,
+            list: None,
+            difference: None,
+            rejection: None,
+        }
+    }
+
+    /// Compares the lists, and sends the announcements.
+    fn compare(&mut self, io: &mut Io<Lane>) {
+        let list = NodeList::new(self.rules.nodes, self.nodes.iter().filter_map(|node| node.server));
+        let earlier = self.earlier.as_ref();
+        for (node, seen) in self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_known) {
+            let difference = list.difference_on(&seen.announced, earlier);
+            self.difference = self.difference.or(difference);
+            if self.read_only {
+                continue;
+            }
+            let lane = match list.announcement(&seen.announced, earlier) {
+                Announcement::Nothing => continue,
+                Announcement::Announce(place) => Lane::Announce(place),
+                Announcement::Renew(place) => Lane::Renew(place),
+                Announcement::Replace => Lane::Retract,
+            };
+            io.send(node, lane);
+            self.missing += 1;
+        }
+        self.list = Some(list);
+    }
+
+    /// Records a reply of the first phase.
+    fn read(&mut self, place: Place, heard: Heard<Lane>) {
+        let seen = &mut self.nodes[heard.node];
+        seen.connection = heard.connection;
+        match heard.outcome {
+            Outcome::Free => {}
+            Outcome::Held(entry) => match place {
+                Place::First => seen.announced.first = Some(entry.token),
+                Place::Other => seen.announced.other = Some(entry.token),
+            },
+            // The identity is known; the data of the server may be lost.
+            Outcome::Quarantined { .. } => seen.is_known = false,
+            _ => {
+                seen.is_known = false;
+                return;
+            }
+        }
+        seen.server = heard.server;
+    }
+}
+
+impl Round for Compare {
+    type Tag = Lane;
+    type Output = Compared;
+
+    fn start(&mut self, io: &mut Io<Lane>) {
+        io.send_to_all(self.rules.nodes, Lane::Read(Place::First));
+        io.send_to_all(self.rules.nodes, Lane::Read(Place::Other));
+    }
+
+    fn request(&self, _node: usize, lane: Lane) -> Option<Request> {
+        let claim = |place: Place, token: &Token| {
+            let resources = Resources::new([name(place)]).expect("one name");
+            Claim::new(resources, token.clone())
+        };
+        let ttl = Ttl::new(TTL).expect("a TTL within the bounds");
+        Some(match lane {
+            Lane::Read(place) => Request::Inspect(name(place)),
+            Lane::Retract => Request::Release(claim(Place::First, self.earlier.as_ref()?)),
+            Lane::Announce(place) => Request::Acquire(claim(place, &self.list.as_ref()?.token()), ttl),
+            Lane::Renew(place) => Request::Extend(claim(place, &self.list.as_ref()?.token()), ttl),
+        })
+    }
+
+    fn heard(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
+        self.missing -= 1;
+        if let Outcome::Failed(error) = &heard.outcome {
+            if matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::Unsupported) {
+                self.rejection.get_or_insert_with(|| (heard.node, error.clone()));
+            }
+        }
+        match heard.tag {
+            Lane::Read(place) => {
+                self.read(place, heard);
+                if self.missing == 0 {
+                    self.compare(io);
+                }
+            }
+            Lane::Retract => {
+                io.send(heard.node, Lane::Announce(Place::First));
+                self.missing += 1;
+            }
+            // What another program has announced meanwhile is seen by the next comparison.
+            Lane::Announce(_) | Lane::Renew(_) => {}
+        }
+    }
+
+    fn result(&mut self, _now: Instant, _io: &mut Io<Lane>) -> Option<Compared> {
+        let list = self.list.as_ref().filter(|_| self.missing == 0)?;
+        let connections = self.nodes.iter().map(|node| node.connection).collect();
+        let others = self.nodes.iter().filter_map(|node| node.announced.other.clone()).collect();
+        let rejection = self.rejection.take();
+        Some(Compared { token: list.token(), difference: self.difference, others, connections, rejection })
+    }
+
+    fn name(&self, _operation: Operation) -> &'static str {
+        "compare_nodes"
+    }
+}

@@ -1,0 +1,201 @@
+//! Programs that list different nodes notice it.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::time::Duration;
+
+use common::recording::Recording;
+use common::{MS, TTL, builder, subscribe};
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
+use redlock_core::{ErrorKind, Redlock};
+use redlock_testkit::sim::{Process, Simulation, for_each_seed};
+use redlock_testkit::{FakeNode, Fault, Operation};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DIFFER: &str = "node lists differ between programs: both can hold one lock";
+
+/// Five nodes, and programs that list some of them.
+struct World {
+    simulation: Simulation,
+    nodes: Vec<FakeNode>,
+}
+
+/// A program, with the events that it logs.
+struct Program {
+    process: Process,
+    redlock: Redlock,
+}
+
+impl World {
+    fn new(seed: u64, change: impl Fn(FakeNode) -> FakeNode) -> Self {
+        let simulation = Simulation::new(seed).max_polls(5_000_000);
+        let servers = simulation.process("servers");
+        let node = |number| change(FakeNode::new(format!("fake-{number}"), servers.runtime()));
+        Self { nodes: (0..7).map(node).collect(), simulation }
+    }
+
+    /// Starts a program that lists these nodes.
+    fn program(&self, name: &str, nodes: &[usize]) -> Program {
+        let process = self.simulation.process(name);
+        let nodes: Vec<_> = nodes.iter().map(|number| self.nodes[*number].clone()).collect();
+        let redlock = builder(&process, &nodes).compare_node_lists(true).build().unwrap();
+        Program { process, redlock }
+    }
+
+    /// Locks once, so that the comparison begins.
+    fn lock(&self, program: &Program) {
+        let guard = self.simulation.block_on(&program.process, program.redlock.lock("a", TTL)).unwrap();
+        self.simulation.block_on(&program.process, async move { guard.release().await }).unwrap();
+    }
+
+    /// Returns the difference that a program reports, as numbers of own, other and common nodes.
+    fn difference(&self, program: &Program) -> Option<(usize, usize, usize)> {
+        let redlock = program.redlock.clone();
+        let health = self.simulation.block_on(&program.process, async move { redlock.health().await });
+        health.node_list_difference().map(|it| (it.own_nodes(), it.other_nodes(), it.common_nodes()))
+    }
+}
+
+/// The lists of two programs, and the common nodes if they differ.
+const LISTS: [(&[usize], &[usize], Option<usize>); 8] = [
+    (&[0, 1, 2], &[2, 3, 4], Some(1)),
+    (&[0, 1, 2], &[0, 1, 2, 3, 4], Some(3)),
+    (&[0, 1, 2], &[0, 1, 3], Some(2)),
+    (&[0], &[0, 1, 2], Some(1)),
+    (&[0, 1, 2], &[3, 4, 5], None),
+    (&[0, 1, 2], &[2, 1, 0], None),
+    (&[0, 1, 2, 3, 4], &[4, 3, 2, 1, 0], None),
+    (&[3], &[3], None),
+];
+
+#[test]
+fn both_programs_notice_a_difference_within_a_second() {
+    for change in [FakeNode::watching, FakeNode::ordered] {
+        for_each_seed(20, |seed| {
+            for (one, two, common) in LISTS {
+                let recording = Recording::default();
+                let _subscribed = subscribe(recording.clone());
+                let world = World::new(seed, change);
+                let first = world.program("one", one);
+                world.lock(&first);
+                world.simulation.run_for(3 * SECOND);
+                assert!(recording.of(DIFFER).is_empty());
+                let second = world.program("two", two);
+                world.lock(&second);
+                // Without notifications, the first program compares every ten seconds.
+                let is_notified = world.nodes[0].profile().watch;
+                world.simulation.run_for(if is_notified { SECOND } else { 10 * SECOND });
+                let warnings = recording.of(DIFFER);
+                assert_eq!(
+                    if common.is_some() { 2 } else { 0 },
+                    warnings.len(),
+                    "{one:?} {two:?}: {warnings:?}"
+                );
+                assert_eq!(common.map(|common| (one.len(), two.len(), common)), world.difference(&first));
+                assert_eq!(common.map(|common| (two.len(), one.len(), common)), world.difference(&second));
+            }
+        });
+    }
+}
+
+#[test]
+fn lists_agree_again_half_a_minute_after_the_other_program_has_ended() {
+    for_each_seed(20, |seed| {
+        let recording = Recording::default();
+        let _subscribed = subscribe(recording.clone());
+        let world = World::new(seed, FakeNode::watching);
+        let (first, second) = (world.program("one", &[0, 1, 2]), world.program("two", &[2, 3, 4]));
+        world.lock(&first);
+        world.lock(&second);
+        world.simulation.run_for(60 * SECOND);
+        assert_eq!(2, recording.of(DIFFER).len(), "one warning for each program");
+        first.process.kill();
+        world.simulation.run_for(41 * SECOND);
+        assert_eq!(1, recording.of("node lists agree again").len());
+        assert_eq!(None, world.difference(&second));
+        drop(second.redlock);
+        world.simulation.run_for(SECOND);
+        assert_eq!(0, second.process.tasks(), "the task ends with the last handle");
+        world.simulation.run_for(30 * SECOND);
+        assert!(world.nodes.iter().all(|node| node.inner().is_empty()), "announcements expire");
+    });
+}
+
+/// Programs with the same list never warn, whatever happens to the nodes.
+#[test]
+fn equal_lists_never_differ_during_outages() {
+    for_each_seed(100, |seed| {
+        let recording = Recording::default();
+        let _subscribed = subscribe(recording.clone());
+        let world = World::new(seed, |node| node.watching().ordered());
+        let programs = ["one", "two", "three"].map(|name| world.program(name, &[0, 1, 2, 3, 4]));
+        programs.iter().for_each(|program| world.lock(program));
+        let dice = world.simulation.process("dice");
+        let random = |below: u64| {
+            let mut bytes = [0; 8];
+            dice.fill_random(&mut bytes);
+            u64::from_le_bytes(bytes) % below
+        };
+        let one_of = |below| usize::try_from(random(below)).unwrap();
+        for _ in 0..60 {
+            let node = &world.nodes[one_of(5)];
+            match random(6) {
+                0 => node.crash(),
+                1 => node.restart(),
+                2 => node.restart_empty(),
+                3 => node.inject(Fault::lose_reply().once()),
+                4 => programs[one_of(3)].process.pause(),
+                _ => programs.iter().for_each(|program| program.process.resume()),
+            }
+            world.simulation.run_for(Duration::from_millis(random(8_000)));
+        }
+        assert!(recording.of(DIFFER).is_empty());
+    });
+}
+
+#[test]
+fn the_comparison_costs_three_requests_in_ten_seconds() {
+    let world = World::new(1, FakeNode::watching);
+    let program = world.program("one", &[0, 1, 2]);
+    world.lock(&program);
+    world.simulation.run_for(SECOND);
+    world.nodes.iter().for_each(FakeNode::clear_requests);
+    world.simulation.run_for(100 * SECOND);
+    for node in &world.nodes[..3] {
+        let log = node.requests();
+        assert_eq!(10, log.of("redlock:nodes").on(Operation::Inspect).len(), "{log}");
+        assert_eq!(10, log.of("redlock:nodes:other").on(Operation::Inspect).len(), "{log}");
+        assert_eq!(10, log.on(Operation::Extend).len(), "{log}");
+        assert!(log.len() <= 31, "{log}");
+    }
+}
+
+#[test]
+fn rejected_requests_are_logged_once_and_locks_are_granted() {
+    let recording = Recording::default();
+    let _subscribed = subscribe(recording.clone());
+    let world = World::new(1, |node| node);
+    for node in &world.nodes {
+        node.inject(Fault::reject().of("redlock:nodes"));
+        node.inject(Fault::reject().of("redlock:nodes:other"));
+    }
+    let program = world.program("one", &[0, 1, 2]);
+    world.lock(&program);
+    world.simulation.run_for(60 * SECOND);
+    assert_eq!(1, recording.of("node lists not compared").len());
+    assert_eq!(None, world.difference(&program));
+}
+
+#[test]
+fn the_names_of_announcements_are_reserved() {
+    let world = World::new(1, |node| node);
+    let program = world.program("one", &[0]);
+    for name in ["redlock:nodes", "redlock:nodes:other"] {
+        let request = program.redlock.lock(name, TTL);
+        let error = world.simulation.block_on(&program.process, request).unwrap_err();
+        assert_eq!(ErrorKind::InvalidInput, error.kind());
+    }
+    world.simulation.run_for(MS);
+}
