@@ -118,9 +118,20 @@ fn lists_agree_again_half_a_minute_after_the_other_program_has_ended() {
         drop(second.redlock);
         world.simulation.run_for(SECOND);
         assert_eq!(0, second.process.tasks(), "the task ends with the last handle");
-        world.simulation.run_for(30 * SECOND);
-        assert!(world.nodes.iter().all(|node| node.inner().is_empty()), "announcements expire");
+        assert!(world.nodes.iter().all(|node| node.inner().is_empty()), "and retracts the announcement");
     });
+}
+
+#[test]
+fn close_retracts_the_announcement() {
+    let world = World::new(1, FakeNode::watching);
+    let program = world.program("one", &[0, 1, 2]);
+    world.lock(&program);
+    world.simulation.run_for(SECOND);
+    assert!(!world.nodes[0].inner().is_empty());
+    let redlock = program.redlock.clone();
+    assert_eq!(0, world.simulation.block_on(&program.process, async move { redlock.close().await }));
+    assert!(world.nodes.iter().all(|node| node.inner().is_empty()));
 }
 
 /// Programs with the same list never warn, whatever happens to the nodes.

@@ -27,11 +27,11 @@ impl Adapter for Fred {
     }
 
     fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error> {
-        redlock_fred::builder(urls)
+        Ok(redlock_fred::builder(urls)?.compare_node_lists(false))
     }
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
-        redlock_fred::builder_with(urls, options)
+        Ok(redlock_fred::builder_with(urls, options)?.compare_node_lists(false))
     }
 
     async fn borrowed(url: String, options: &Options) -> Arc<dyn LockNode> {
@@ -69,11 +69,11 @@ mod relay {
         }
 
         fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error> {
-            redlock_fred::builder(urls.into_iter().map(relayed))
+            Ok(redlock_fred::builder(urls.into_iter().map(relayed))?.compare_node_lists(false))
         }
 
         fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
-            redlock_fred::builder_with(urls.into_iter().map(relayed), options)
+            Ok(redlock_fred::builder_with(urls.into_iter().map(relayed), options)?.compare_node_lists(false))
         }
 
         async fn borrowed(url: String, options: &Options) -> Arc<dyn LockNode> {

@@ -26,11 +26,11 @@ impl Adapter for RedisRs {
     }
 
     fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error> {
-        redlock_redis_rs::builder(urls)
+        Ok(redlock_redis_rs::builder(urls)?.compare_node_lists(false))
     }
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
-        redlock_redis_rs::builder_with(urls, options)
+        Ok(redlock_redis_rs::builder_with(urls, options)?.compare_node_lists(false))
     }
 
     /// The time limit of the client, 500 ms, is off, since a busy machine exceeds it.

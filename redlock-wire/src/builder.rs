@@ -72,6 +72,13 @@ mod tests {
     }
 
     #[test]
+    fn node_lists_are_compared_by_default() {
+        let redlock = builder([Ok(Fake::default())], &Options::new(Arc::new(TokioRuntime::new()))).unwrap();
+        let shown = format!("{:?}", redlock.build().unwrap());
+        assert!(shown.contains("compare_node_lists: true"), "{shown}");
+    }
+
+    #[test]
     fn an_error_names_the_position_of_the_first_invalid_address() {
         let (valid, invalid) = ("redis://10.0.0.1", "redis://me:hunter2@a/x");
         let shown = message(&[valid, invalid, valid, invalid]);

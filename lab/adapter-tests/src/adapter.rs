@@ -32,14 +32,15 @@ pub trait Adapter: Send + Sync + 'static {
     /// Same as [`connector`](Adapter::connector).
     fn node(url: String, options: &Options) -> Result<Node<Self::Connector>, Error>;
 
-    /// Calls the adapter's function of the same name.
+    /// Calls the adapter's function of the same name, and switches the comparison of node lists off: tests count keys
+    /// and commands.
     ///
     /// # Errors
     ///
     /// Same as [`connector`](Adapter::connector).
     fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error>;
 
-    /// Calls the adapter's function of the same name.
+    /// Same as [`builder`](Adapter::builder), with options.
     ///
     /// # Errors
     ///

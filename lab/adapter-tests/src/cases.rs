@@ -3,8 +3,9 @@
 use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, contention, costs, crowd, extension, fencing, forgotten,
-    grace, grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, observing,
-    outages, prefixes, processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
+    grace, grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, node_lists,
+    observing, outages, prefixes, processes, programs, readers, reconnect, runtimes, split_votes, stale,
+    waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -396,6 +397,10 @@ macro_rules! __cases {
                 killed_and_hung_while_a_lock_is_held
                 a_slow_node_leaves_no_key_behind_in_200_cycles
                 cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one
+            }
+            node_lists {
+                both_programs_notice_that_their_lists_differ
+                programs_with_the_same_servers_agree_across_restarts
             }
             observing {
                 twenty_observers_see_each_holder_and_a_quiet_lock_costs_nothing

@@ -19,6 +19,7 @@ pub(crate) mod limits;
 pub(crate) mod losses;
 pub(crate) mod majority_down;
 pub(crate) mod minority_down;
+pub(crate) mod node_lists;
 pub(crate) mod observing;
 pub(crate) mod outages;
 pub(crate) mod prefixes;

@@ -1,7 +1,7 @@
 //! `redlock doctor`: checks of the servers, by `redlock-doctor` and the health check of the library.
 
 use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity};
-use redlock_redis_rs::{Health, LockStatus, NodeHealth, Redlock, Resource};
+use redlock_redis_rs::{Health, LockStatus, NodeHealth, NodeListDifference, Redlock, Resource};
 use serde_json::{Value, json};
 
 use super::{print, resources, with_redlock};
@@ -20,6 +20,7 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;
         let health = redlock.health().await;
         let mut problems = quarantines(&health);
+        problems.extend(health.node_list_difference().map(Problem::from));
         problems.extend(result.findings().iter().map(Problem::from));
         problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
         let disagreements = disagreements(&redlock, &names).await;
@@ -31,7 +32,7 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
     })
 }
 
-/// A finding of the library, or a server in quarantine.
+/// A finding of the library, a server in quarantine, or another list of servers.
 struct Problem {
     severity: Severity,
     nodes: Vec<String>,
@@ -48,6 +49,18 @@ impl From<&Finding> for Problem {
             problem: finding.problem().to_owned(),
             consequence: finding.consequence().to_owned(),
             fix: finding.fix().to_owned(),
+        }
+    }
+}
+
+impl From<&NodeListDifference> for Problem {
+    fn from(difference: &NodeListDifference) -> Self {
+        Self {
+            severity: Severity::Error,
+            nodes: Vec::new(),
+            problem: format!("another program lists other servers: {difference}"),
+            consequence: "two programs can hold one lock at the same time".to_owned(),
+            fix: "use one list in all programs; a program that has ended counts for 30 s".to_owned(),
         }
     }
 }

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::process::Stdio;
 
 use redlock_testkit::RedisServer;
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Cluster, eventually, output, text, wait, wait_until_dead};
+use crate::common::{Cluster, eventually, output, send, text, wait, wait_until_dead};
 
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", text(bytes)))
@@ -164,6 +165,26 @@ fn doctor_reports_missing_rights_and_duplicate_servers() {
         found.status.code() == Some(1) && text(&found.stdout).contains("two addresses of the same server"),
         "{found:?}"
     );
+}
+
+#[test]
+fn doctor_reports_another_list_of_servers() {
+    let cluster = Cluster::new();
+    let doctor = || output(&mut cluster.redlock(["doctor", "--observe", "0"]));
+    assert!(!text(&doctor().stdout).contains("lists other servers"));
+    let mut other = cluster.redlock(["run", "job", "--", "sleep", "60"]);
+    let mut other = other.env("REDLOCK_NODES", cluster.servers[0].url()).spawn().unwrap();
+    let found = eventually("the other list is reported", || {
+        let found = doctor();
+        text(&found.stdout).contains("lists other servers").then_some(found)
+    });
+    let shown = text(&found.stdout);
+    assert!(shown.contains("this program lists 3 nodes, another lists 1, 1 in common"), "{shown}");
+    assert_eq!(Some(1), found.status.code());
+    let health = text(&output(&mut cluster.redlock(["health"])).stdout);
+    assert!(health.contains("node lists differ between programs"), "{health}");
+    send(other.id().try_into().unwrap(), Signal::TERM);
+    wait(&mut other);
 }
 
 #[test]

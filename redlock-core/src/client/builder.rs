@@ -332,9 +332,10 @@ impl Builder {
     /// [`health`](Redlock::health), and sets the metric `redlock_node_lists_differ`. Locks are granted as before.
     ///
     /// Each program announces the identities of its servers on all of its nodes, in the keys `redlock:nodes` and
-    /// `redlock:nodes:other` with the [prefix] of its locks. They expire after 30 s. The comparison begins with the
-    /// first lock, and is repeated every ten seconds and when a server reports another announcement. It costs three
-    /// requests to each node in ten seconds, and nothing for a lock.
+    /// `redlock:nodes:other` with the [prefix] of its locks. They are deleted by [`close`](Redlock::close) and when the
+    /// last handle is dropped, and expire after 30 s. The comparison begins with the first lock, and is repeated every
+    /// ten seconds and when a server reports another announcement. It costs three requests to each node in ten seconds,
+    /// and nothing for a lock.
     ///
     /// A difference goes unnoticed in these cases:
     ///

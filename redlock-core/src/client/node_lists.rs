@@ -2,7 +2,7 @@
 //!
 //! A task compares the lists when the first lock is requested, then every ten seconds. It compares at once when a server
 //! reports another announcement, and within a second after a node has another connection: a server that was restarted
-//! is another server. The task ends with the last handle.
+//! is another server. The task ends with the last handle, or when the client is closed, and then retracts the announcement.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -17,7 +17,7 @@ use tracing::Span;
 
 use crate::decide::node_list::Place;
 use crate::decide::observation::Seen;
-use crate::round::compare::{Compare, Compared, name};
+use crate::round::compare::{Compare, Compared, Retract, name};
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
 use crate::runtime::{Alarm, LONGEST_SLEEP};
@@ -80,13 +80,20 @@ impl NodeLists {
         let mut watches = Watches::new(nodes, &other, None);
         let mut ended = [self.ended.listen(), nodes.listen_for_closing()];
         let mut announced = None;
+        // `close` waits for the end of the task.
+        let _outstanding = nodes.ticket();
         while !nodes.is_closed() {
             let compared = compare(nodes, announced, false).await;
             self.apply(nodes, &compared);
-            if is_over(nodes, &compared, &mut watches, &mut ended).await {
-                return;
-            }
+            let is_over = is_over(nodes, &compared, &mut watches, &mut ended).await;
             announced = Some(compared.token);
+            if is_over {
+                break;
+            }
+        }
+        if let Some(announced) = announced {
+            let round = Retract::new(nodes.rules, announced);
+            run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
         }
     }
 

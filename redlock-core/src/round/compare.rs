@@ -19,6 +19,9 @@ use crate::types::ttl::Ttl;
 /// The names of the two places of an announcement. No lock has these names.
 const NAMES: [&str; 2] = ["redlock:nodes", "redlock:nodes:other"];
 
+/// The name of the requests in messages and metrics.
+const COMPARE: &str = "compare_nodes";
+
 /// How long an announcement lasts. A program that has ended is not compared any more after this time.
 const TTL: Duration = Duration::from_secs(30);
 
@@ -198,6 +201,46 @@ impl Round for Compare {
     }
 
     fn name(&self, _operation: Operation) -> &'static str {
-        "compare_nodes"
+        COMPARE
+    }
+}
+
+/// The end of an announcement on all nodes.
+///
+/// It also ends that of other programs with the same list, which announce it again within seconds.
+pub(crate) struct Retract {
+    claim: Claim,
+    missing: usize,
+}
+
+impl Retract {
+    pub(crate) fn new(rules: Rules, announced: Token) -> Self {
+        let resources = Resources::new([Place::First, Place::Other].map(name)).expect("two names");
+        Self { claim: Claim::new(resources, announced), missing: rules.nodes }
+    }
+}
+
+impl Round for Retract {
+    type Tag = ();
+    type Output = ();
+
+    fn start(&mut self, io: &mut Io<()>) {
+        io.send_to_all(self.missing, ());
+    }
+
+    fn request(&self, _node: usize, (): ()) -> Option<Request> {
+        Some(Request::Release(self.claim.clone()))
+    }
+
+    fn heard(&mut self, _heard: Heard<()>, _io: &mut Io<()>) {
+        self.missing -= 1;
+    }
+
+    fn result(&mut self, _now: Instant, _io: &mut Io<()>) -> Option<()> {
+        (self.missing == 0).then_some(())
+    }
+
+    fn name(&self, _operation: Operation) -> &'static str {
+        COMPARE
     }
 }
