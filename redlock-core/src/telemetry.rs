@@ -152,7 +152,7 @@ pub(crate) fn request_completed(
 }
 
 /// A comparison of node lists has another result than the one before.
-pub(crate) fn node_lists_compared(difference: Option<&NodeListDifference>) {
+pub(crate) fn node_lists_changed(difference: Option<&NodeListDifference>) {
     match difference {
         Some(difference) => tracing::warn!(
             target: TARGET,
@@ -163,8 +163,13 @@ pub(crate) fn node_lists_compared(difference: Option<&NodeListDifference>) {
         ),
         None => tracing::info!(target: TARGET, "node lists agree again"),
     }
+}
+
+/// Node lists were compared.
+pub(crate) fn node_lists_differ(differ: bool) {
+    let _ = differ;
     #[cfg(feature = "metrics")]
-    metrics::gauge!(name::NODE_LISTS_DIFFER).set(if difference.is_some() { 1.0 } else { 0.0 });
+    metrics::gauge!(name::NODE_LISTS_DIFFER).set(if differ { 1.0 } else { 0.0 });
 }
 
 /// A node rejects the requests of a comparison.
@@ -362,9 +367,6 @@ pub fn describe_metrics() {
     describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "Response time of nodes, by outcome.");
     describe_gauge!(name::NODE_CONNECTED, "Connections to a node: 0 if there is none.");
     describe_gauge!(name::NODE_ADMITTED, "1 if the votes of a node count, 0 during a quarantine.");
-    describe_gauge!(
-        name::NODE_LISTS_DIFFER,
-        "1 if another program lists other nodes, and 0 once they agree again."
-    );
+    describe_gauge!(name::NODE_LISTS_DIFFER, "1 if another program lists other nodes, otherwise 0.");
     describe_counter!(name::QUARANTINES, "Quarantines of nodes that may have lost locks, by reason.");
 }

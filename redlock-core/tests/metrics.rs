@@ -280,7 +280,7 @@ fn every_metric_has_a_description_and_is_documented() {
         guard.lost().await;
         drop(guard);
         world.nodes[0].inner().set_longest_ttl(TTL);
-        let guarded = common::builder(&world.process, &world.nodes).build().unwrap();
+        let guarded = common::builder(&world.process, &world.nodes).compare_node_lists(true).build().unwrap();
         world.nodes[0].inner().flush();
         guarded.lock("a", TTL).try_now().await.unwrap();
         let candidate = world.redlock.lock("b", TTL).lead();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::recording::{Inner, Recorded, Recording};
+use common::recording::{Inner, Recording};
 use common::{MS, TTL, World, foreign_claim, subscribe, with_five};
 use redlock_core::node::Ttl;
 use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome};
@@ -258,6 +258,21 @@ fn all_events_are_documented_and_contain_no_token() {
         };
         drop(client.lock("job", TTL).once_per(60 * TTL, job).await.unwrap());
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
+        let program = |count| {
+            let builder = common::builder(&world.process, &world.nodes[..count]);
+            builder.compare_node_lists(true).build().unwrap()
+        };
+        let (three, five) = (program(3), program(5));
+        for program in [&three, &five] {
+            program.lock("lists", TTL).await.unwrap().release().await.unwrap();
+        }
+        world.sleep(2 * TTL).await;
+        drop(three);
+        world.sleep(2 * TTL).await;
+        world.nodes[0].inject(Fault::reject().of("redlock:nodes"));
+        world.sleep(2 * TTL).await;
+        world.nodes[0].clear_faults();
+        drop(five);
         world.nodes[0].inner().set_longest_ttl(TTL);
         let guarded = common::builder(&world.process, &world.nodes).build().unwrap();
         world.nodes[0].inner().flush();

@@ -101,8 +101,9 @@ impl NodeLists {
     fn apply(&self, nodes: &Nodes, compared: &Compared) {
         let before = mem::replace(&mut *locked(&self.difference), compared.difference);
         if before != compared.difference {
-            telemetry::node_lists_compared(compared.difference.as_ref());
+            telemetry::node_lists_changed(compared.difference.as_ref());
         }
+        telemetry::node_lists_differ(compared.difference.is_some());
         if let Some((node, error)) = &compared.rejection {
             if !self.rejected.swap(true, Ordering::Relaxed) {
                 telemetry::node_lists_not_compared(nodes.label(*node), error);

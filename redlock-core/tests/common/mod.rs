@@ -155,7 +155,7 @@ impl World {
 
 /// Returns a claim of another client on the resource that the tests lock.
 pub(crate) fn foreign_claim() -> Claim {
-    Claim::new("a".into_resources().unwrap(), Token::from_bytes("other"))
+    Claim::new("a".into_resources().unwrap(), Token::from_bytes("foreign-token"))
 }
 
 pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
