@@ -72,6 +72,10 @@ struct Fencing;
 struct Recipes;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/monitoring.md")]
+struct Monitoring;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/concepts.md")]
 struct Concepts;
 

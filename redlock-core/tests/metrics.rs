@@ -262,12 +262,69 @@ fn jobs_are_counted_by_their_outcome() {
     });
 }
 
-/// Returns the contents of the table in `docs/monitoring.md`.
+/// Returns the table in `docs/monitoring.md`: the row of each metric.
+fn rows() -> BTreeMap<String, String> {
+    let text = read("docs/monitoring.md");
+    let row = |line: &str| {
+        let name = line.strip_prefix("| `")?.split('`').next()?;
+        name.starts_with("redlock_").then(|| (name.to_owned(), line.to_owned()))
+    };
+    text.lines().filter_map(row).collect()
+}
+
 fn documented() -> BTreeSet<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring.md");
-    let text = std::fs::read_to_string(path).unwrap();
-    let first = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_owned());
-    text.lines().filter_map(first).filter(|name| name.starts_with("redlock_")).collect()
+    rows().into_keys().collect()
+}
+
+/// Reads a file of the repository.
+fn read(path: &str) -> String {
+    std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// Returns the metrics that queries use, each with its matchers of labels: `outcome`, and `failed|timed_out`.
+fn used(queries: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let mut uses = Vec::new();
+    for (start, _) in queries.match_indices("redlock_") {
+        let end = |text: &str| text.find(|letter: char| letter != '_' && !letter.is_ascii_lowercase());
+        let (name, rest) = queries[start..].split_at(end(&queries[start..]).unwrap());
+        let suffixes = ["_bucket", "_count", "_sum"];
+        let name = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+        let matchers = rest.strip_prefix('{').map(|rest| rest.split('}').next().unwrap().replace('\\', ""));
+        let matcher = |text: &str| {
+            let (label, value) = text.split_once(['=', '!']).unwrap();
+            (label.trim().to_owned(), value.trim_matches(['=', '~', '"', ' ']).to_owned())
+        };
+        let matchers = matchers.filter(|text| text.contains('"'));
+        let matchers = matchers.map(|text| text.split(", ").map(matcher).collect()).unwrap_or_default();
+        uses.push((name.to_owned(), matchers));
+    }
+    uses
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_use_metrics_as_they_are_documented() {
+    let dashboard: serde_json::Value = serde_json::from_str(&read("deploy/grafana/redlock.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let queries: Vec<_> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    let rules = read("deploy/prometheus/redlock.rules.yml");
+    let rows = rows();
+    let mut shown = BTreeSet::new();
+    for (query, text) in queries.iter().map(|query| (true, *query)).chain([(false, &*rules)]) {
+        for (name, matchers) in used(text) {
+            let row = rows.get(&name).unwrap_or_else(|| panic!("{name} is not documented"));
+            for (label, values) in matchers.iter().filter(|(label, _)| label != "instance") {
+                assert!(row.contains(&format!("`{label}`")), "{name} has no label {label}");
+                let is_known = |value: &&str| row.contains(&format!("`{value}`")) || row.contains("as above");
+                let unknown: Vec<_> = values.split('|').filter(|value| !is_known(value)).collect();
+                assert!(unknown.is_empty(), "{name} has no {label} {unknown:?}");
+            }
+            if query {
+                shown.insert(name);
+            }
+        }
+    }
+    assert_eq!(documented(), shown, "the dashboard shows all metrics");
 }
 
 #[test]

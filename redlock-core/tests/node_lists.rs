@@ -142,7 +142,9 @@ fn equal_lists_never_differ_during_outages() {
         let _subscribed = subscribe(recording.clone());
         let world = World::new(seed, |node| node.watching().ordered());
         let programs = ["one", "two", "three"].map(|name| world.program(name, &[0, 1, 2, 3, 4]));
-        programs.iter().for_each(|program| world.lock(program));
+        for program in &programs {
+            world.lock(program);
+        }
         let dice = world.simulation.process("dice");
         let random = |below: u64| {
             let mut bytes = [0; 8];

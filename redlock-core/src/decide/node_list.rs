@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn list(size: usize, known: &[u64]) -> NodeList {
-        NodeList::new(size, known.iter().map(|id| ServerId::from(NonZeroU64::new(*id).unwrap())))
+        NodeList::new(size, known.iter().map(|id| ServerId::from(NonZeroU64::new(*id).expect("not zero"))))
     }
 
     fn differ(one: &NodeList, two: &NodeList) -> bool {
