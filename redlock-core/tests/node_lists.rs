@@ -185,6 +185,20 @@ fn the_comparison_costs_three_requests_in_ten_seconds() {
     }
 }
 
+/// A server that was restarted may be another one.
+#[test]
+fn a_node_with_another_connection_is_compared_within_a_second() {
+    let world = World::new(1, FakeNode::ordered);
+    let program = world.program("one", &[0, 1, 2]);
+    world.lock(&program);
+    world.simulation.run_for(2 * SECOND);
+    world.nodes[0].crash();
+    world.nodes[0].restart();
+    world.nodes[0].clear_requests();
+    world.simulation.run_for(SECOND);
+    assert!(!world.nodes[0].requests().on(Operation::Inspect).is_empty());
+}
+
 #[test]
 fn rejected_requests_are_logged_once_and_locks_are_granted() {
     let recording = Recording::default();
