@@ -2,7 +2,7 @@
 //!
 //! A task compares the lists when the first lock is requested, then every ten seconds. It compares at once when a server
 //! reports another announcement, and within a second after a node has another connection: a server that was restarted
-//! is another server. The task ends with the last handle, or when the client is closed, and then retracts the announcement.
+//! is another server. The task ends with the last handle, and then retracts the announcement, as `close` does.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -39,6 +39,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct NodeLists {
     runs: AtomicBool,
     difference: Mutex<Option<NodeListDifference>>,
+    /// What this program announces.
+    announced: Mutex<Option<Token>>,
     /// True once missing rights were logged.
     rejected: AtomicBool,
     ended: Event,
@@ -79,22 +81,26 @@ impl NodeLists {
         let other = [name(Place::Other)];
         let mut watches = Watches::new(nodes, &other, None);
         let mut ended = [self.ended.listen(), nodes.listen_for_closing()];
-        let mut announced = None;
-        // `close` waits for the end of the task.
-        let _outstanding = nodes.ticket();
         while !nodes.is_closed() {
+            let announced = locked(&self.announced).clone();
             let compared = compare(nodes, announced, false).await;
             self.apply(nodes, &compared);
-            let is_over = is_over(nodes, &compared, &mut watches, &mut ended).await;
-            announced = Some(compared.token);
-            if is_over {
+            *locked(&self.announced) = Some(compared.token.clone());
+            if is_over(nodes, &compared, &mut watches, &mut ended).await {
                 break;
             }
         }
-        if let Some(announced) = announced {
-            let round = Retract::new(nodes.rules, announced);
-            run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
+        // `close` retracts, so that it need not wait for this task, whose runtime may not be driven any more.
+        if !nodes.is_closed() {
+            self.retract(nodes).await;
         }
+    }
+
+    /// Retracts the announcement on all nodes, if there is one.
+    pub(crate) async fn retract(&self, nodes: &Arc<Nodes>) {
+        let Some(announced) = locked(&self.announced).take() else { return };
+        let round = Retract::new(nodes.rules, announced);
+        run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
     }
 
     /// Records and reports the result of a comparison.

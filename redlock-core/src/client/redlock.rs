@@ -354,10 +354,14 @@ impl Redlock {
             // The second call takes the cleanup that was left behind in between.
             let runs = self.0.resume_cleanup() || self.0.resume_cleanup();
             if !runs || self.0.is_idle() {
-                return self.0.abandoned_cleanup();
+                break;
             }
             changed.await;
         }
+        if let (Some(lists), Ok(())) = (&self.0.node_lists, self.0.runtime.check()) {
+            lists.retract(&self.0).await;
+        }
+        self.0.abandoned_cleanup()
     }
 
     /// Returns the time on the clock of leases.
