@@ -54,7 +54,7 @@ fn a_lock_of_another_program_is_extended_and_released() {
         world.nodes.iter().for_each(|node| {
             node.inner().set_holder("a", other.token().clone(), Ttl::new(TTL).unwrap());
         });
-        let foreign = DetachedLease::new("a", "other", 3 * TTL).unwrap();
+        let foreign = DetachedLease::new("a", "foreign-token", 3 * TTL).unwrap();
         drop(world.redlock.resume(&foreign).await.unwrap().forget());
         assert!(world.nodes.iter().all(|node| node.inner().remaining("a").unwrap() > 2 * TTL));
         assert_eq!(ReleaseOutcome::Released, world.redlock.release(&foreign).await.unwrap());
