@@ -158,6 +158,35 @@ impl Alarm {
     }
 }
 
+/// Runs two futures at the same time, and returns both outputs.
+pub(crate) async fn both<A: Future, B: Future>(one: A, two: B) -> (A::Output, B::Output) {
+    let (mut one, mut two) = (pin!(one), pin!(two));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none() {
+            first = output(one.as_mut().poll(cx));
+        }
+        if second.is_none() {
+            second = output(two.as_mut().poll(cx));
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            outputs => {
+                (first, second) = outputs;
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+fn output<T>(polled: Poll<T>) -> Option<T> {
+    match polled {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
 /// The longest time for which a timer is trusted before the clock is read again.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 

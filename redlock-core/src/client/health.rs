@@ -11,6 +11,7 @@ use crate::node::Quarantine;
 use crate::round;
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
+use crate::runtime::both;
 use crate::types::claim::Claim;
 use crate::types::node_list::NodeListDifference;
 use crate::types::report::{NodeReport, Outcome};
@@ -257,12 +258,14 @@ pub(crate) async fn health(handle: &Handle) -> Health {
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let (start, limit) = (nodes.now(), nodes.rules.node_timeout);
     let round = round::health::Health::new(nodes.rules, Claim::new(resources, token), start);
-    let votes = run(nodes, round, start, limit, Span::none()).await;
-    let reports = votes.reports(nodes.now(), |node| nodes.label(node));
-    let node_lists = match &handle.node_lists {
-        Some(lists) => lists.look(nodes).await,
-        None => None,
+    let comparison = async {
+        match &handle.node_lists {
+            Some(lists) => lists.look(nodes).await,
+            None => None,
+        }
     };
+    let (votes, node_lists) = both(run(nodes, round, start, limit, Span::none()), comparison).await;
+    let reports = votes.reports(nodes.now(), |node| nodes.label(node));
     let nodes = reports.into_iter().map(NodeHealth).collect();
     Health { nodes, up: votes.tally().replies(), quorum: votes.quorum(), node_lists }
 }
