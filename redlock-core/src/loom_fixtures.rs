@@ -117,6 +117,7 @@ pub(crate) fn client_of(node: Arc<dyn LockNode>, runtime: Arc<StoppedClock>) -> 
         local_queue: true,
         drift: DriftFactor::new(0.01).expect("a small fraction"),
         owner: None,
+        compare_node_lists: false,
     };
     Arc::new(Handle::new(vec![node], runtime, settings))
 }
