@@ -123,6 +123,19 @@ fn lists_agree_again_half_a_minute_after_the_other_program_has_ended() {
 }
 
 #[test]
+fn the_task_ends_even_if_the_last_handle_is_dropped_at_once() {
+    for_each_seed(50, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let Program { process, redlock } = world.program("one", &[0, 1, 2]);
+        let work = async move { drop(redlock.lock("a", TTL).try_now().await.unwrap()) };
+        world.simulation.block_on(&process, work);
+        world.simulation.run_for(SECOND);
+        assert_eq!(0, process.tasks());
+        assert!(world.nodes.iter().all(|node| node.inner().is_empty()));
+    });
+}
+
+#[test]
 fn close_retracts_the_announcement() {
     let world = World::new(1, FakeNode::watching);
     let program = world.program("one", &[0, 1, 2]);

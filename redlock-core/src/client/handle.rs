@@ -128,9 +128,9 @@ impl Deref for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        self.nodes.end_use();
         if let Some(lists) = &self.node_lists {
             lists.end();
         }
-        self.nodes.end_use();
     }
 }

@@ -72,19 +72,24 @@ impl NodeLists {
 
     /// Compares the lists now, and announces nothing.
     pub(crate) async fn look(&self, nodes: &Arc<Nodes>) -> Option<NodeListDifference> {
-        let compared = compare(nodes, None, true).await;
+        self.compare(nodes, true).await.difference
+    }
+
+    async fn compare(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
+        let announced = locked(&self.announced).clone();
+        let round = Compare::new(nodes.rules, announced, read_only);
+        let compared = run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
         self.apply(nodes, &compared);
-        compared.difference
+        compared
     }
 
     async fn keep(&self, nodes: &Arc<Nodes>) {
         let other = [name(Place::Other)];
         let mut watches = Watches::new(nodes, &other, None);
         let mut ended = [self.ended.listen(), nodes.listen_for_closing()];
-        while !nodes.is_closed() {
-            let announced = locked(&self.announced).clone();
-            let compared = compare(nodes, announced, false).await;
-            self.apply(nodes, &compared);
+        // The last handle may have been dropped before the first poll of this task.
+        while !nodes.is_closed() && nodes.unused_since().is_none() {
+            let compared = self.compare(nodes, false).await;
             *locked(&self.announced) = Some(compared.token.clone());
             if is_over(nodes, &compared, &mut watches, &mut ended).await {
                 break;
@@ -116,11 +121,6 @@ impl NodeLists {
             }
         }
     }
-}
-
-async fn compare(nodes: &Arc<Nodes>, announced: Option<Token>, read_only: bool) -> Compared {
-    let round = Compare::new(nodes.rules, announced, read_only);
-    run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await
 }
 
 /// Waits until the next comparison is due. Returns `true` if none is, because the last handle is gone.
