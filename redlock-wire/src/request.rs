@@ -38,7 +38,8 @@ pub(crate) struct Dialect {
     pub(crate) scripts: bool,
 }
 
-/// The command to which a reply belongs. One request needs up to four, if each reply is not sufficient.
+/// The command to which a reply belongs. One request needs up to four, if each reply is not sufficient: `SET`, `GET`,
+/// `EVALSHA`, `EVAL` for a name that has readers, on a server without `SET .. NX GET` that does not know the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// `SET .. NX GET`.

@@ -2,7 +2,12 @@
 //!
 //! The delay is random, so that clients that collided once do not collide again. It is at least 1 ms, so that no
 //! setting causes a hot loop. Contention is bounded by time and, on request, by a number of attempts. Three
-//! rounds in a row without a usable quorum end a request as well: a caller waits for the lock, not for nodes.
+//! rounds in a row without a usable quorum end a request as well, unless it outlasts outages: a caller waits for the
+//! lock, not for nodes.
+//!
+//! `client/attempts` repeats an attempt by other rules in three cases. Split votes are repeated after a short delay
+//! ([`SplitVotes`]), also by a request that does not wait. An attempt that has overtaken a release of this process is
+//! repeated at once. After a notification, [`collision_delay`] spaces the attempts of the waiters.
 
 use std::time::Duration;
 
@@ -11,11 +16,11 @@ use crate::types::instant::Instant;
 /// The limits of the attempts of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
-    /// The time after which no attempt begins; `None` for no limit.
+    /// The time after which this decision permits no attempt; `None` for no limit.
     pub(crate) until: Option<Instant>,
     /// The maximum number of attempts; `None` for no limit.
     pub(crate) attempts: Option<u32>,
-    /// The longest delay between two attempts; the shortest is half of it.
+    /// The longest delay between two attempts of a request that no node notifies; the shortest is half of it.
     pub(crate) delay: Duration,
     /// `true` if rounds without a usable quorum do not end the request before its time is over.
     pub(crate) outlasts_outages: bool,
@@ -24,14 +29,16 @@ pub(crate) struct RetryPolicy {
 /// The reason why the last round failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryCause {
-    /// Another client holds the lock.
+    /// Another client holds the lock, or several clients have split the votes.
     Contended,
     /// Nodes failed, or replied too late to be of use.
     Unusable,
 }
 
 impl RetryPolicy {
-    /// Returns whether a request that begins at `start` makes a single attempt because it has no time to wait.
+    /// Returns whether a request that begins at `start` has no time to wait.
+    ///
+    /// It makes a single attempt, apart from repetitions of split votes.
     pub(crate) fn does_not_wait(&self, start: Instant) -> bool {
         self.attempts.is_none() && self.until.is_some_and(|until| until <= start)
     }
@@ -67,8 +74,8 @@ impl Backoff {
     ///
     /// A notification may start the attempt earlier. While nodes are watched, the wait is longer: see `watch/watcher`.
     ///
-    /// `None` means that there is no next attempt. A delay never exceeds the remaining time of the request, and no
-    /// attempt begins after that.
+    /// `None` means that there is no next attempt. A delay never exceeds the remaining time of the request. The
+    /// attempt may still wait for a permit, at most for a node timeout.
     pub(crate) fn after(&mut self, retry_cause: RetryCause, now: Instant, random: u64) -> Option<Duration> {
         self.attempts = self.attempts.saturating_add(1);
         self.unusable = if retry_cause == RetryCause::Unusable { self.unusable + 1 } else { 0 };

@@ -13,7 +13,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest pause after any number of failures.
 const LONGEST: Duration = Duration::from_millis(800);
 
-/// Returns the pause after `failures` requests in a row without a quorum.
+/// Returns the pause after `failures` requests in a row that failed and may be repeated.
 pub(crate) fn pause(failures: u32, random: u64) -> Duration {
     let whole = FIRST.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(LONGEST);
     equal_jitter(whole, random)

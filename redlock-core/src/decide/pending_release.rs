@@ -16,7 +16,8 @@
 //! ([`Exchange::connection`](crate::node::Exchange::connection)). Thus the second of two releases that far apart follows the
 //! write.
 //!
-//! Time alone never ends the cleanup.
+//! While the client is in use, time alone never ends the cleanup. `round/cleanup` and `round/pending` state the limits:
+//! 60 s after the last handle is gone, and the size of the queue.
 
 use std::time::Duration;
 

@@ -5,9 +5,10 @@
 //! denials, errors, timeouts, no validity left, or a caller that no longer waits. Each node gets its release as soon as
 //! the request of its claim has ended there: nothing of it can be sent afterwards.
 //!
-//! A plain attempt is decided by the votes on its claim. A fenced attempt has its token once a quorum has granted. If a
-//! quorum already has that number, the attempt is decided too. Otherwise the token is sent to all nodes, and their votes
-//! on it decide. That restarts the TTL, but not the validity, which runs from before the first send.
+//! A plain attempt is decided by the votes on its claim. A fenced attempt has its fencing token once a quorum has
+//! granted. If a quorum already has that number, the attempt is decided too. Otherwise the fencing token is sent to all
+//! nodes, and their votes on it decide. That restarts the TTL, but not the validity, which runs from before the first
+//! send.
 
 use std::mem;
 use std::sync::Arc;
@@ -173,6 +174,7 @@ impl Acquire {
             State::Lost { .. } => {
                 self.record.with(|lease| {
                     lease.end_write(node, &outcome);
+                    // A claim that was never sent gets one release, too. It is not repeated.
                     lease.peers[node].begin_release();
                 });
                 self.votes.put(node, outcome, server, at);

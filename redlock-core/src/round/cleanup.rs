@@ -2,8 +2,8 @@
 //!
 //! Each node has one task while its [queue](super::pending) is not empty. A node that does not reply receives one
 //! release as a probe, after a growing delay. Once it replies, the rest is sent in batches.
-//! [`pending_release`](crate::decide::pending_release) decides when the cleanup of an entry ends; time alone never ends
-//! it.
+//! [`pending_release`](crate::decide::pending_release) decides when the cleanup of an entry ends. Time alone does not end
+//! it before 60 s after the last handle and lease are gone. The queue is limited, too.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -29,7 +29,8 @@ const BATCH: usize = 256;
 
 /// The bounds of the delay between two probes of a node that does not reply.
 ///
-/// After a node returns, the keys left on it are deleted within the longest delay.
+/// Once a node is connected again, the keys left on it are deleted within the longest delay and the time of the
+/// batches.
 const SHORTEST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_millis(500);
 

@@ -1,5 +1,5 @@
 -- Sets the TTL of every key, if all hold the token. KEYS: the resources. ARGV: the token, the TTL in milliseconds.
--- It is the only script that shortens a TTL.
+-- It is the only script that shortens the TTL of a lock. (The release of a reader may shorten that of a key with readers.)
 -- Returns 1: granted. 0: a key is gone. {0, token, PTTL}: a key holds this other token. {-1, position}: a key of another
 -- type.
 for position, key in ipairs(KEYS) do
