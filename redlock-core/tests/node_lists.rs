@@ -16,7 +16,7 @@ use redlock_testkit::{FakeNode, Fault, Operation};
 const SECOND: Duration = Duration::from_secs(1);
 const DIFFER: &str = "node lists differ between programs: both can hold one lock";
 
-/// Five nodes, and programs that list some of them.
+/// Seven nodes, and programs that list some of them.
 struct World {
     simulation: Simulation,
     nodes: Vec<FakeNode>,
@@ -119,6 +119,31 @@ fn lists_agree_again_half_a_minute_after_the_other_program_has_ended() {
         world.simulation.run_for(SECOND);
         assert_eq!(0, second.process.tasks(), "the task ends with the last handle");
         assert!(world.nodes.iter().all(|node| node.inner().is_empty()), "and retracts the announcement");
+    });
+}
+
+/// A node that does not reply may be the only one in both lists.
+#[test]
+fn a_difference_is_reported_until_all_nodes_reply_without_it() {
+    for_each_seed(20, |seed| {
+        let recording = Recording::default();
+        let _subscribed = subscribe(recording.clone());
+        let world = World::new(seed, FakeNode::watching);
+        let (first, second) = (world.program("one", &[0, 1, 2]), world.program("two", &[2, 3, 4]));
+        world.lock(&first);
+        world.lock(&second);
+        world.simulation.run_for(2 * SECOND);
+        assert_eq!(2, recording.of(DIFFER).len());
+        world.nodes[2].crash();
+        world.simulation.run_for(60 * SECOND);
+        assert!(world.difference(&first).is_some() && world.difference(&second).is_some());
+        assert!(!recording.events().iter().any(|event| event.message.starts_with("node lists ")));
+        world.nodes[2].restart();
+        world.simulation.run_for(20 * SECOND);
+        assert!(world.difference(&first).is_some() && world.difference(&second).is_some());
+        second.process.kill();
+        world.simulation.run_for(41 * SECOND);
+        assert_eq!(None, world.difference(&first));
     });
 }
 

@@ -17,11 +17,11 @@ use crate::sim::{Process, Simulation};
 #[macro_export]
 macro_rules! example {
     (|$($name:ident),*| $body:block) => {{
-        #[allow(unused_imports)]
+        #[allow(unused_imports)] // few examples use all of them
         use $crate::example::names::*;
         let example = $crate::example::Example::new(&[$(stringify!($name)),*]);
         $(
-            #[allow(unused_variables)]
+            #[allow(unused_variables)] // an example may show only the creation
             let $name = example.$name();
         )*
         example.run(async move {
@@ -31,7 +31,7 @@ macro_rules! example {
     }};
 }
 
-/// What an example can use without an import.
+/// The names that an example can use without an import.
 pub mod names {
     pub use std::ops::ControlFlow;
     pub use std::sync::Arc;

@@ -356,7 +356,7 @@ macro_rules! __cases {
                 names_are_bytes
             }
             grace {
-                work_is_told_to_stop_a_grace_period_before_its_lock_ends
+                work_is_signaled_a_grace_period_before_its_lock_ends
             }
             keepalive {
                 work_several_times_as_long_as_the_ttl_keeps_the_lock

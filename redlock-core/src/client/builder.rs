@@ -329,7 +329,8 @@ impl Builder {
     ///
     /// Two programs with different lists can hold one lock at the same time. It happens with a typing error, during a
     /// deployment, or if a name resolves differently in another zone. A difference is logged as a warning, is in
-    /// [`health`](Redlock::health), and sets the metric `redlock_node_lists_differ`. Locks are granted as before.
+    /// [`health`](Redlock::health), and sets the metric `redlock_node_lists_differ`. It is reported until all nodes have
+    /// replied without it. Locks are granted as before.
     ///
     /// Each program announces the identities of its servers on all of its nodes, in the keys `redlock:nodes` and
     /// `redlock:nodes:other` with the [prefix] of its locks. They are deleted by [`close`](Redlock::close) and when the

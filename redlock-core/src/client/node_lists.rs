@@ -5,7 +5,6 @@
 //! is another server. The task ends with the last handle, and then retracts the announcement, as `close` does.
 
 use std::future::{Future, poll_fn};
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,12 +33,13 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// The shortest time between two comparisons, so that a node that changes all the time causes no loop.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is known about the node lists of other programs.
+/// The state of the comparison.
 #[derive(Default)]
 pub(crate) struct NodeLists {
     runs: AtomicBool,
+    /// The last difference that was found, until a complete comparison finds none.
     difference: Mutex<Option<NodeListDifference>>,
-    /// What this program announces.
+    /// The announcement of this program.
     announced: Mutex<Option<Token>>,
     /// True once missing rights were logged.
     rejected: AtomicBool,
@@ -72,7 +72,8 @@ impl NodeLists {
 
     /// Compares the lists now, and announces nothing.
     pub(crate) async fn look(&self, nodes: &Arc<Nodes>) -> Option<NodeListDifference> {
-        self.compare(nodes, true).await.difference
+        self.compare(nodes, true).await;
+        *locked(&self.difference)
     }
 
     async fn compare(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
@@ -110,11 +111,19 @@ impl NodeLists {
 
     /// Records and reports the result of a comparison.
     fn apply(&self, nodes: &Nodes, compared: &Compared) {
-        let before = mem::replace(&mut *locked(&self.difference), compared.difference);
-        if before != compared.difference {
-            telemetry::node_lists_changed(compared.difference.as_ref());
+        let (before, now) = {
+            let mut difference = locked(&self.difference);
+            let before = *difference;
+            // A node that has not replied may be the one with the announcement of another list.
+            if compared.difference.is_some() || compared.is_complete {
+                *difference = compared.difference;
+            }
+            (before, *difference)
+        };
+        if before != now {
+            telemetry::node_lists_changed(now.as_ref());
         }
-        telemetry::node_lists_differ(compared.difference.is_some());
+        telemetry::node_lists_differ(now.is_some());
         if let Some((node, error)) = &compared.rejection {
             if !self.rejected.swap(true, Ordering::Relaxed) {
                 telemetry::node_lists_not_compared(nodes.label(*node), error);

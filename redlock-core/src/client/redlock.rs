@@ -319,7 +319,8 @@ impl Redlock {
     /// Rejects new locks from now on, and waits for outstanding work.
     ///
     /// This applies to all clones. Outstanding work is the rounds in flight, and the pending cleanup on all nodes.
-    /// Guards that are still held can be extended and released afterwards.
+    /// Guards that are still held can be extended and released afterwards. At the end, the announcement of the
+    /// [node list](crate::Builder::compare_node_lists) is deleted, which takes at most the node timeout.
     ///
     /// Returns the number of cleanups that were abandoned since the `Redlock` was built, counted as claims on single
     /// nodes. Their keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged no

@@ -1,4 +1,4 @@
-//! Whether two programs list the same nodes.
+//! The difference between the node lists of two programs.
 //!
 //! A list is known by the identities of its servers. A program that is not connected to all of its nodes knows only a
 //! part of its list. Two lists differ if no knowledge of the missing parts could make them equal.
@@ -28,14 +28,14 @@ pub(crate) enum Place {
     Other,
 }
 
-/// What is announced on one node, as far as it replied.
+/// The announcements on one node, as far as it replied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Announced {
     pub(crate) first: Option<Token>,
     pub(crate) other: Option<Token>,
 }
 
-/// What a program does on one node after a comparison.
+/// The action of a program on one node after a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announcement {
     /// A compatible list is announced, or both places are taken by others.
@@ -88,7 +88,7 @@ impl NodeList {
 
     /// Returns how this list differs from those that are announced on a node.
     ///
-    /// `earlier` is what this program announced before, which is no other list.
+    /// `earlier` is the previous announcement of this program, which is no other list.
     pub(crate) fn difference_on(
         &self,
         announced: &Announced,
@@ -98,7 +98,7 @@ impl NodeList {
         others.filter_map(Self::parse).find_map(|other| self.difference(&other))
     }
 
-    /// Decides what to do on a node.
+    /// Returns the action on a node.
     pub(crate) fn announcement(&self, announced: &Announced, earlier: Option<&Token>) -> Announcement {
         let own = self.token();
         match &announced.first {

@@ -1,4 +1,4 @@
-//! A comparison of node lists: what other programs announce, and the own announcement.
+//! A comparison of node lists: the announcements of other programs, and that of this program.
 //!
 //! The value of a key is a list, so the requests are those of locks. A program whose list is announced already sets
 //! nothing, because an acquisition leaves a key with the same token as it is.
@@ -52,24 +52,27 @@ pub(crate) struct Compare {
     /// The result of the first phase.
     list: Option<NodeList>,
     difference: Option<NodeListDifference>,
+    is_complete: bool,
     rejection: Option<(usize, NodeError)>,
 }
 
-/// What one node replied.
+/// The replies of one node.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     server: Option<ServerId>,
     connection: Option<ConnectionId>,
     announced: Announced,
-    /// True if both replies say what is announced.
+    /// True if both replies state the announcements.
     is_known: bool,
 }
 
 /// The result of a comparison.
 #[derive(Debug)]
 pub(crate) struct Compared {
-    /// What this program announces.
+    /// The announcement of this program.
     pub(crate) token: Token,
+    /// True if the difference, or its absence, is that of all nodes: each has replied and may not have lost data.
+    pub(crate) is_complete: bool,
     pub(crate) difference: Option<NodeListDifference>,
     /// The announcements of others in the second place.
     pub(crate) others: Vec<Token>,
@@ -79,7 +82,7 @@ pub(crate) struct Compared {
     pub(crate) rejection: Option<(usize, NodeError)>,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Read(Place),
@@ -99,6 +102,7 @@ impl Compare {
             missing: 2 * rules.nodes,
             list: None,
             difference: None,
+            is_complete: true,
             rejection: None,
         }
     }
@@ -171,10 +175,12 @@ impl Round for Compare {
 
     fn heard(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
         self.missing -= 1;
-        if let Outcome::Failed(error) = &heard.outcome {
-            if matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::Unsupported) {
+        match &heard.outcome {
+            Outcome::Failed(error) if has_no_rights(error) => {
                 self.rejection.get_or_insert_with(|| (heard.node, error.clone()));
             }
+            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Quarantined { .. } => self.is_complete = false,
+            _ => {}
         }
         match heard.tag {
             Lane::Read(place) => {
@@ -187,7 +193,7 @@ impl Round for Compare {
                 io.send(heard.node, Lane::Announce(Place::First));
                 self.missing += 1;
             }
-            // What another program has announced meanwhile is seen by the next comparison.
+            // The next comparison sees an announcement that another program has made meanwhile.
             Lane::Announce(_) | Lane::Renew(_) => {}
         }
     }
@@ -197,12 +203,18 @@ impl Round for Compare {
         let connections = self.nodes.iter().map(|node| node.connection).collect();
         let others = self.nodes.iter().filter_map(|node| node.announced.other.clone()).collect();
         let rejection = self.rejection.take();
-        Some(Compared { token: list.token(), difference: self.difference, others, connections, rejection })
+        let (difference, is_complete) = (self.difference, self.is_complete);
+        Some(Compared { token: list.token(), is_complete, difference, others, connections, rejection })
     }
 
     fn name(&self, _operation: Operation) -> &'static str {
         COMPARE
     }
+}
+
+/// Returns whether the node will also reject the next comparison.
+fn has_no_rights(error: &NodeError) -> bool {
+    matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::Unsupported)
 }
 
 /// The end of an announcement on all nodes.

@@ -112,7 +112,7 @@ pub fn fake_redlock(count: usize) -> (Redlock, Vec<FakeNode>) {
 ///
 /// # Panics
 ///
-/// Panics if `count` is 0, or if the runtime is not available on this thread.
+/// Panics if `count` is 0.
 pub fn fake_redlock_on(count: usize, runtime: Arc<dyn Runtime>) -> (Redlock, Vec<FakeNode>) {
     let nodes = fake_nodes(count, runtime.clone());
     let redlock = Builder::new(runtime).nodes(nodes.iter().cloned().map(Into::into)).build();

@@ -1,4 +1,4 @@
-//! Which requests a fault affects, and which ones a log selects.
+//! The selection of requests, by faults and by logs.
 
 use redlock_core::Resource;
 use redlock_core::node::{Operation, Request};

@@ -30,7 +30,7 @@ fn lateness() -> Arc<AtomicU64> {
 
 /// Fifty locks are in different parts of their renewals when a majority stops.
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn work_is_told_to_stop_a_grace_period_before_its_lock_ends<A: Adapter>() {
+pub(crate) async fn work_is_signaled_a_grace_period_before_its_lock_ends<A: Adapter>() {
     let servers = five();
     let redlock = builder::<A>(&servers).node_timeout(TTL / 8).build().unwrap();
     all_up(&redlock).await;
@@ -39,11 +39,11 @@ pub(crate) async fn work_is_told_to_stop_a_grace_period_before_its_lock_ends<A: 
     for number in 0..LOCKS {
         let work = async |lease: Lease| {
             lease.ending().await;
-            let told = lease.remaining();
+            let left = lease.remaining();
             loop {
                 assert!(lease.is_held(), "polled without the lock");
-                if lease.remaining() < told.saturating_sub(GRACE / 2) {
-                    return told;
+                if lease.remaining() < left.saturating_sub(GRACE / 2) {
+                    return left;
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -60,9 +60,12 @@ pub(crate) async fn work_is_told_to_stop_a_grace_period_before_its_lock_ends<A: 
         // A task that is due in one gap may be polled at the end of the next one.
         let late = 2 * Duration::from_millis(late.load(Ordering::Relaxed));
         match result {
-            Ok(told) => {
+            Ok(left) => {
                 let whole = GRACE + TTL / 50;
-                assert!(told + late >= whole, "told with {told:?} left; the runtime was late by {late:?}");
+                assert!(
+                    left + late >= whole,
+                    "signaled with {left:?} left; the runtime was late by {late:?}"
+                );
             }
             // The work had no time to end: the machine ran nothing during the grace period.
             Err(error) => assert!(late >= GRACE / 2, "{error}; the runtime was late by {late:?}"),
