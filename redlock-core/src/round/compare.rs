@@ -22,7 +22,7 @@ const NAMES: [&str; 2] = ["redlock:nodes", "redlock:nodes:other"];
 /// The name of the requests in messages and metrics.
 const COMPARE: &str = "compare_nodes";
 
-/// How long an announcement lasts. A program that has ended is not compared any more after this time.
+/// The duration of an announcement. After this time, the list of a program that has ended is not compared any more.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Returns the name of a place.
