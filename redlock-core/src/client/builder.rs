@@ -344,8 +344,9 @@ impl Builder {
     /// - The nodes do not support [`Inspect`](crate::node::Request::Inspect), or reject the requests, which is logged.
     /// - Servers do not state an [identity](crate::node::ServerId), and the lists have the same length.
     ///
-    /// For about two seconds after the restart of a server, programs that have already connected to it may differ from
-    /// others, because a restarted server is another one.
+    /// A difference is reported after a second comparison, half a second later, has confirmed it. A server that was
+    /// restarted counts as another server. A program that started or was paused meanwhile may therefore report a
+    /// difference for up to 30 s, until announcements with the former server have expired.
     ///
     /// The default is `false`. The builders of the adapters switch it on.
     ///

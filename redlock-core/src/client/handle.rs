@@ -57,7 +57,7 @@ impl Handle {
         let limiter = Arc::new(Limiter::new(max_concurrent_attempts, Arc::clone(&runtime), node_timeout));
         let queues = Arc::new(LocalQueues::new(Arc::clone(&runtime)));
         let nodes = Arc::new(Nodes::new(peers, runtime, rules, limiter));
-        let node_lists = settings.compare_node_lists.then(Arc::default);
+        let node_lists = settings.compare_node_lists.then(|| Arc::new(NodeLists::new(nodes.peers.len())));
         Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl, node_lists }
     }
 

@@ -1,8 +1,9 @@
 //! The comparison of this program's node list with those of other programs, in the background.
 //!
 //! A task compares the lists when the first lock is requested, then every ten seconds. It compares at once when a server
-//! reports another announcement, and within a second after a node has another connection: a server that was restarted
-//! is another server. The task ends with the last handle, and then retracts the announcement, as `close` does.
+//! reports another announcement, and soon after a node has another connection: a server that was restarted is another
+//! server. A difference is reported once a second comparison confirms it, since other programs may not have noticed a
+//! restart yet. The task ends with the last handle, and then retracts the announcement, as `close` does.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,12 +15,12 @@ use std::time::Duration;
 use event_listener::{Event, EventListener};
 use tracing::Span;
 
-use crate::decide::node_list::Place;
+use crate::decide::node_list::{Place, Servers};
 use crate::decide::observation::Seen;
 use crate::round::compare::{Compare, Compared, Retract, name};
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
-use crate::runtime::{Alarm, LONGEST_SLEEP};
+use crate::runtime::Alarm;
 use crate::sync::{Mutex, locked};
 use crate::telemetry;
 use crate::types::node_list::NodeListDifference;
@@ -30,13 +31,18 @@ use crate::watch::watches::Watches;
 /// The time between two comparisons.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The shortest time between two comparisons, so that a node that changes all the time causes no loop.
+/// The shortest time between two comparisons, so that a node that changes all the time causes no loop. A difference is
+/// confirmed after this time.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// The longest time until a new connection is noticed. It is shorter than `PAUSE`, so that a program announces a server
+/// that was restarted before another one confirms a difference.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// The state of the comparison.
-#[derive(Default)]
 pub(crate) struct NodeLists {
     runs: AtomicBool,
+    servers: Mutex<Servers>,
     /// The last difference that was found, until a complete comparison finds none.
     difference: Mutex<Option<NodeListDifference>>,
     /// The announcement of this program.
@@ -56,6 +62,17 @@ impl Drop for Running {
 }
 
 impl NodeLists {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            runs: AtomicBool::new(false),
+            servers: Mutex::new(Servers::new(nodes)),
+            difference: Mutex::default(),
+            announced: Mutex::default(),
+            rejected: AtomicBool::new(false),
+            ended: Event::new(),
+        }
+    }
+
     /// Starts the task, unless it runs.
     pub(crate) fn start(self: &Arc<Self>, nodes: &Arc<Nodes>) {
         if self.runs.load(Ordering::Relaxed) || self.runs.swap(true, Ordering::Relaxed) {
@@ -76,11 +93,22 @@ impl NodeLists {
         *locked(&self.difference)
     }
 
+    /// Compares the lists, and once more if there seems to be a new difference.
     async fn compare(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
-        let announced = locked(&self.announced).clone();
-        let round = Compare::new(nodes.rules, announced, read_only);
-        let compared = run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
+        let mut compared = self.compare_once(nodes, read_only).await;
+        if compared.difference.is_some() && locked(&self.difference).is_none() {
+            nodes.runtime.sleep(PAUSE).await;
+            compared = self.compare_once(nodes, read_only).await;
+        }
         self.apply(nodes, &compared);
+        compared
+    }
+
+    async fn compare_once(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
+        let servers = locked(&self.servers).clone();
+        let round = Compare::new(nodes.rules, servers, read_only);
+        let compared = run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
+        locked(&self.servers).clone_from(&compared.servers);
         compared
     }
 
@@ -151,8 +179,8 @@ async fn is_over(
             if is_due || now >= start + PAUSE && is_changed(nodes, compared, watches) {
                 return Poll::Ready(false);
             }
-            let look = if now < start + PAUSE { start + PAUSE } else { now + LONGEST_SLEEP };
-            let look = next.map_or(look, |next| next.min(look)).min(start + INTERVAL);
+            let look = (now + LOOK).min(start + INTERVAL);
+            let look = next.map_or(look, |next| next.min(look));
             if alarm.poll_at(&*nodes.runtime, look, cx).is_pending() {
                 return Poll::Pending;
             }

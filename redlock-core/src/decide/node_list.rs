@@ -7,6 +7,7 @@
 //! [`First`](Place::First), and any other list takes the place [`Other`](Place::Other). So the programs with either
 //! list see a difference on the first node that they have in common.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use crate::types::identity::ServerId;
@@ -20,6 +21,23 @@ pub(crate) struct NodeList {
     /// Sorted.
     known: Vec<ServerId>,
 }
+
+/// The servers of the nodes of this program.
+///
+/// A server that was restarted is another one. Until all programs have noticed it, the former server is in
+/// announcements of the same list.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    /// The servers of the nodes that have replied in this comparison.
+    present: Vec<Option<ServerId>>,
+    /// The last known servers.
+    last: Vec<Option<ServerId>>,
+    /// Servers that others have replaced, with their nodes, the latest last.
+    former: VecDeque<(ServerId, usize)>,
+}
+
+/// The maximum number of former servers that are remembered. An announcement of an earlier one has expired.
+const MAX_FORMER: usize = 64;
 
 /// The place of an announcement on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +56,13 @@ pub(crate) struct Announced {
 /// The action of a program on one node after a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announcement {
-    /// A compatible list is announced, or both places are taken by others.
+    /// Both places have other lists.
     Nothing,
     /// The place is free.
     Announce(Place),
-    /// The place has this list already.
+    /// The place has this list, or one that may be the same.
     Renew(Place),
-    /// The first place has an earlier list of this program.
+    /// The first place has a list that may be this one, and that knows less of it, or a server that was restarted.
     Replace,
 }
 
@@ -86,33 +104,82 @@ impl NodeList {
         (!is_equal).then(|| NodeListDifference::new(self.size, other.size, common))
     }
 
-    /// Returns how this list differs from those that are announced on a node.
-    ///
-    /// `earlier` is the previous announcement of this program, which is no other list.
-    pub(crate) fn difference_on(
-        &self,
-        announced: &Announced,
-        earlier: Option<&Token>,
-    ) -> Option<NodeListDifference> {
-        let others = announced.first.iter().chain(&announced.other).filter(|token| Some(*token) != earlier);
-        others.filter_map(Self::parse).find_map(|other| self.difference(&other))
+    /// Returns whether this list may be the other one, and knows more of it.
+    fn completes(&self, other: &Self) -> bool {
+        self.difference(other).is_none() && self.known.len() > other.known.len()
+    }
+}
+
+impl Servers {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { present: vec![None; nodes], last: vec![None; nodes], former: VecDeque::new() }
+    }
+
+    /// Begins a comparison, in which no node has replied yet.
+    pub(crate) fn begin(&mut self) {
+        self.present.fill(None);
+    }
+
+    /// Records the server of a node that has replied.
+    pub(crate) fn note(&mut self, node: usize, server: Option<ServerId>) {
+        self.present[node] = server;
+        let Some(server) = server else { return };
+        match self.last[node].replace(server) {
+            Some(before) if before != server => {
+                if self.former.len() == MAX_FORMER {
+                    self.former.pop_front();
+                }
+                self.former.push_back((before, node));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the list of this program.
+    pub(crate) fn list(&self) -> NodeList {
+        NodeList::new(self.present.len(), self.present.iter().copied().flatten())
+    }
+
+    /// Returns an announced list with the present servers in the place of former ones, and whether there were any.
+    fn updated(&self, announced: &NodeList) -> (NodeList, bool) {
+        let node_of =
+            |id: &ServerId| self.former.iter().rev().find(|(former, _)| former == id).map(|(_, node)| *node);
+        let is_stale = announced.known.iter().any(|id| node_of(id).is_some());
+        let present = |id: &ServerId| node_of(id).map_or(Some(*id), |node| self.present[node]);
+        (NodeList::new(announced.size, announced.known.iter().filter_map(present)), is_stale)
+    }
+
+    /// Returns how the list differs from those that are announced on a node.
+    pub(crate) fn difference_on(&self, announced: &Announced) -> Option<NodeListDifference> {
+        let list = self.list();
+        let others = announced.first.iter().chain(&announced.other).filter_map(NodeList::parse);
+        others.map(|other| self.updated(&other).0).find_map(|other| list.difference(&other))
     }
 
     /// Returns the action on a node.
-    pub(crate) fn announcement(&self, announced: &Announced, earlier: Option<&Token>) -> Announcement {
-        let own = self.token();
+    pub(crate) fn announcement(&self, announced: &Announced) -> Announcement {
+        let own = self.list();
+        let is_own = |token: &Token| *token == own.token();
         match &announced.first {
             None => return Announcement::Announce(Place::First),
-            Some(first) if *first == own => return Announcement::Renew(Place::First),
-            Some(first) if Some(first) == earlier => return Announcement::Replace,
-            Some(first) => match Self::parse(first) {
-                Some(first) if self.difference(&first).is_none() => return Announcement::Nothing,
-                _ => {}
-            },
+            Some(first) if is_own(first) => return Announcement::Renew(Place::First),
+            Some(first) => {
+                if let Some(first) = NodeList::parse(first) {
+                    let (first, is_stale) = self.updated(&first);
+                    if own.difference(&first).is_none() {
+                        let replace = is_stale || own.completes(&first);
+                        return if replace {
+                            Announcement::Replace
+                        } else {
+                            Announcement::Renew(Place::First)
+                        };
+                    }
+                }
+            }
         }
         match &announced.other {
             None => Announcement::Announce(Place::Other),
-            Some(other) if *other == own => Announcement::Renew(Place::Other),
+            Some(other) if is_own(other) => Announcement::Renew(Place::Other),
             Some(_) => Announcement::Nothing,
         }
     }
@@ -154,26 +221,83 @@ mod tests {
         assert!(differ(&whole, &list(5, &[])), "another number");
     }
 
+    /// Returns the servers of a program whose nodes have these, and 0 for a node that has not replied.
+    fn servers(known: &[u64]) -> Servers {
+        let mut servers = Servers::new(known.len());
+        reply(&mut servers, known);
+        servers
+    }
+
+    fn reply(servers: &mut Servers, known: &[u64]) {
+        servers.begin();
+        for (node, id) in known.iter().enumerate() {
+            servers.note(node, NonZeroU64::new(*id).map(ServerId::from));
+        }
+    }
+
+    fn on(first: Option<&NodeList>, other: Option<&NodeList>) -> Announced {
+        Announced { first: first.map(NodeList::token), other: other.map(NodeList::token) }
+    }
+
     #[test]
     fn the_first_list_keeps_its_place_and_another_list_takes_the_other() {
-        let (one, two) = (list(3, &[1, 2, 3]), list(3, &[3, 4, 5]));
-        let on = |first: Option<&NodeList>, other: Option<&NodeList>| Announced {
-            first: first.map(NodeList::token),
-            other: other.map(NodeList::token),
-        };
+        let (one, two) = (servers(&[1, 2, 3]), servers(&[3, 4, 5]));
+        let (list, other_list) = (one.list(), two.list());
         let (first, other) = (Place::First, Place::Other);
-        assert_eq!(Announcement::Announce(first), one.announcement(&on(None, None), None));
-        assert_eq!(Announcement::Renew(first), one.announcement(&on(Some(&one), None), None));
-        assert_eq!(Announcement::Announce(other), two.announcement(&on(Some(&one), None), None));
-        assert_eq!(Announcement::Renew(other), two.announcement(&on(Some(&one), Some(&two)), None));
-        assert_eq!(Announcement::Nothing, list(2, &[3]).announcement(&on(Some(&one), Some(&two)), None));
-        assert_eq!(Announcement::Nothing, list(3, &[1]).announcement(&on(Some(&one), None), None));
-        let earlier = two.token();
-        assert_eq!(Announcement::Replace, one.announcement(&on(Some(&two), None), Some(&earlier)));
-        assert_eq!(None, one.difference_on(&on(Some(&two), None), Some(&earlier)));
-        for announced in [on(Some(&one), Some(&two)), on(Some(&two), None), on(Some(&two), Some(&one))] {
-            assert!(one.difference_on(&announced, None).is_some(), "{announced:?}");
+        assert_eq!(Announcement::Announce(first), one.announcement(&on(None, None)));
+        assert_eq!(Announcement::Renew(first), one.announcement(&on(Some(&list), None)));
+        assert_eq!(Announcement::Announce(other), two.announcement(&on(Some(&list), None)));
+        assert_eq!(Announcement::Renew(other), two.announcement(&on(Some(&list), Some(&other_list))));
+        assert_eq!(Announcement::Nothing, servers(&[3]).announcement(&on(Some(&list), Some(&other_list))));
+        for (place, another) in
+            [(Some(&list), Some(&other_list)), (Some(&other_list), None), (None, Some(&other_list))]
+        {
+            assert!(one.difference_on(&on(place, another)).is_some(), "{place:?} {another:?}");
         }
+    }
+
+    #[test]
+    fn a_list_that_knows_more_replaces_one_that_may_be_the_same() {
+        let (whole, part) = (servers(&[1, 2, 3]), servers(&[1, 0, 0]));
+        let renewed = Announcement::Renew(Place::First);
+        assert_eq!(renewed, part.announcement(&on(Some(&whole.list()), None)));
+        assert_eq!(Announcement::Replace, whole.announcement(&on(Some(&part.list()), None)));
+        let another_part = servers(&[0, 2, 0]);
+        assert_eq!(renewed, another_part.announcement(&on(Some(&part.list()), None)));
+    }
+
+    /// One program notices the restart of server 1 earlier than the other.
+    #[test]
+    fn a_list_with_a_former_server_is_the_same_list() {
+        let before = servers(&[1, 2, 3]);
+        let (mut early, mut in_part) = (before.clone(), before.clone());
+        reply(&mut early, &[7, 2, 3]);
+        assert_eq!(None, early.difference_on(&on(Some(&before.list()), None)));
+        assert_eq!(Announcement::Replace, early.announcement(&on(Some(&before.list()), None)));
+        // Server 2 is restarted, too. This program knows of both restarts, and has never announced the list between them.
+        reply(&mut in_part, &[0, 2, 3]);
+        reply(&mut in_part, &[7, 8, 3]);
+        let between = early.list();
+        assert_eq!(None, in_part.difference_on(&on(Some(&between), None)));
+        assert_eq!(Announcement::Replace, in_part.announcement(&on(Some(&between), None)));
+        // A node that has not replied after its restart is unknown.
+        let mut unknown = early.clone();
+        reply(&mut unknown, &[0, 2, 3]);
+        assert_eq!(None, unknown.difference_on(&on(Some(&before.list()), None)));
+        // Another list differs even if it has a former server.
+        assert!(early.difference_on(&on(Some(&list(3, &[1, 4, 5])), None)).is_some());
+        // A program that starts does not know the former server.
+        assert!(servers(&[7, 2, 3]).difference_on(&on(Some(&before.list()), None)).is_some());
+    }
+
+    #[test]
+    fn a_bounded_number_of_former_servers_is_remembered() {
+        let mut servers = servers(&[1]);
+        for id in 2..1_000 {
+            reply(&mut servers, &[id]);
+        }
+        assert_eq!(MAX_FORMER, servers.former.len());
+        assert_eq!(None, servers.difference_on(&on(Some(&list(1, &[998])), None)));
     }
 
     #[test]

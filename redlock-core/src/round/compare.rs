@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::decide::node_list::{Announced, Announcement, NodeList, Place};
-use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request, ServerId};
+use crate::decide::node_list::{Announced, Announcement, Place, Servers};
+use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request};
 use crate::round::{Heard, Io, Round, Rules};
 use crate::types::claim::Claim;
 use crate::types::instant::Instant;
@@ -42,15 +42,14 @@ pub(crate) fn is_reserved(resource: &Resource) -> bool {
 /// One comparison.
 pub(crate) struct Compare {
     rules: Rules,
-    /// The list that this program announced before.
-    earlier: Option<Token>,
+    servers: Servers,
     /// True if nothing is to be announced.
     read_only: bool,
     nodes: Vec<Seen>,
     /// The number of requests without a reply.
     missing: usize,
-    /// The result of the first phase.
-    list: Option<NodeList>,
+    /// The announcement of this program, once all nodes were read.
+    token: Option<Token>,
     difference: Option<NodeListDifference>,
     is_complete: bool,
     rejection: Option<(usize, NodeError)>,
@@ -59,7 +58,6 @@ pub(crate) struct Compare {
 /// The replies of one node.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    server: Option<ServerId>,
     connection: Option<ConnectionId>,
     announced: Announced,
     /// True if both replies state the announcements.
@@ -71,6 +69,7 @@ struct Seen {
 pub(crate) struct Compared {
     /// The announcement of this program.
     pub(crate) token: Token,
+    pub(crate) servers: Servers,
     /// True if the difference, or its absence, is that of all nodes: each has replied and may not have lost data.
     pub(crate) is_complete: bool,
     pub(crate) difference: Option<NodeListDifference>,
@@ -92,15 +91,17 @@ pub(crate) enum Lane {
 }
 
 impl Compare {
-    pub(crate) fn new(rules: Rules, earlier: Option<Token>, read_only: bool) -> Self {
+    /// Creates a comparison. `servers` is the state after the previous one.
+    pub(crate) fn new(rules: Rules, mut servers: Servers, read_only: bool) -> Self {
+        servers.begin();
         let seen = Seen { is_known: true, ..Seen::default() };
         Self {
             rules,
-            earlier,
+            servers,
             read_only,
             nodes: vec![seen; rules.nodes],
             missing: 2 * rules.nodes,
-            list: None,
+            token: None,
             difference: None,
             is_complete: true,
             rejection: None,
@@ -109,15 +110,13 @@ impl Compare {
 
     /// Compares the lists, and sends the announcements.
     fn compare(&mut self, io: &mut Io<Lane>) {
-        let list = NodeList::new(self.rules.nodes, self.nodes.iter().filter_map(|node| node.server));
-        let earlier = self.earlier.as_ref();
         for (node, seen) in self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_known) {
-            let difference = list.difference_on(&seen.announced, earlier);
+            let difference = self.servers.difference_on(&seen.announced);
             self.difference = self.difference.or(difference);
             if self.read_only {
                 continue;
             }
-            let lane = match list.announcement(&seen.announced, earlier) {
+            let lane = match self.servers.announcement(&seen.announced) {
                 Announcement::Nothing => continue,
                 Announcement::Announce(place) => Lane::Announce(place),
                 Announcement::Renew(place) => Lane::Renew(place),
@@ -126,7 +125,7 @@ impl Compare {
             io.send(node, lane);
             self.missing += 1;
         }
-        self.list = Some(list);
+        self.token = Some(self.servers.list().token());
     }
 
     /// Records a reply of the first phase.
@@ -146,7 +145,7 @@ impl Compare {
                 return;
             }
         }
-        seen.server = heard.server;
+        self.servers.note(heard.node, heard.server);
     }
 }
 
@@ -159,17 +158,18 @@ impl Round for Compare {
         io.send_to_all(self.rules.nodes, Lane::Read(Place::Other));
     }
 
-    fn request(&self, _node: usize, lane: Lane) -> Option<Request> {
-        let claim = |place: Place, token: &Token| {
+    fn request(&self, node: usize, lane: Lane) -> Option<Request> {
+        let claim = |place: Place, token: &Option<Token>| {
             let resources = Resources::new([name(place)]).expect("one name");
-            Claim::new(resources, token.clone())
+            Some(Claim::new(resources, token.clone()?))
         };
-        let ttl = Ttl::new(TTL).expect("a TTL within the bounds");
+        let (announced, ttl) = (&self.nodes[node].announced, Ttl::new(TTL).expect("a TTL within the bounds"));
         Some(match lane {
             Lane::Read(place) => Request::Inspect(name(place)),
-            Lane::Retract => Request::Release(claim(Place::First, self.earlier.as_ref()?)),
-            Lane::Announce(place) => Request::Acquire(claim(place, &self.list.as_ref()?.token()), ttl),
-            Lane::Renew(place) => Request::Extend(claim(place, &self.list.as_ref()?.token()), ttl),
+            Lane::Retract => Request::Release(claim(Place::First, &announced.first)?),
+            Lane::Announce(place) => Request::Acquire(claim(place, &self.token)?, ttl),
+            Lane::Renew(place @ Place::First) => Request::Extend(claim(place, &announced.first)?, ttl),
+            Lane::Renew(place @ Place::Other) => Request::Extend(claim(place, &announced.other)?, ttl),
         })
     }
 
@@ -199,12 +199,13 @@ impl Round for Compare {
     }
 
     fn result(&mut self, _now: Instant, _io: &mut Io<Lane>) -> Option<Compared> {
-        let list = self.list.as_ref().filter(|_| self.missing == 0)?;
+        let token = self.token.clone().filter(|_| self.missing == 0)?;
+        let servers = self.servers.clone();
         let connections = self.nodes.iter().map(|node| node.connection).collect();
         let others = self.nodes.iter().filter_map(|node| node.announced.other.clone()).collect();
         let rejection = self.rejection.take();
         let (difference, is_complete) = (self.difference, self.is_complete);
-        Some(Compared { token: list.token(), is_complete, difference, others, connections, rejection })
+        Some(Compared { token, servers, is_complete, difference, others, connections, rejection })
     }
 
     fn name(&self, _operation: Operation) -> &'static str {
