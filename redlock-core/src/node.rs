@@ -162,6 +162,7 @@ mod begun;
 mod profile;
 mod reply;
 mod request;
+mod server_clock;
 mod status;
 mod watch;
 
@@ -177,6 +178,7 @@ pub use self::begun::{Begun, Connecting, Exchange};
 pub use self::profile::Profile;
 pub use self::reply::Reply;
 pub use self::request::{Operation, Request};
+pub use self::server_clock::{ClockReading, ServerClock};
 pub use self::status::Status;
 pub use self::watch::{Availability, Watch};
 pub use crate::types::claim::Claim;

@@ -10,18 +10,40 @@
 //! - A flush is pushed to the connection before the reply to any later request. If pushes do not come in order, a read of
 //!   the stamp follows each request. If the connection may change its socket, a whole look follows instead.
 //! - The [keeper](keeper) looks again once a second, after the wait, and after a push.
+//! - A server whose wall clock jumps ahead loses locks. The [clock](clock) is read behind each vote and by each look. A
+//!   jump renews the stamp, so that other programs learn of it.
 //!
 //! [`gate`](crate::gate) keeps the decisions, which [`rule`](crate::gate::rule) makes. The files here do the I/O.
 
+pub(crate) mod clock;
 pub(crate) mod keeper;
 pub(crate) mod look;
 
+use std::sync::Arc;
+
+use self::keeper::Keeper;
 use crate::gate::STAMP;
 
-/// The check that follows each request in the same pipeline.
+/// The checks of the votes over one connection.
+#[derive(Clone)]
+pub(crate) struct Checks {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) behind: Behind,
+    /// True if the clock of the server is read behind each vote.
+    pub(crate) clock: bool,
+}
+
+impl Checks {
+    /// Returns whether anything is sent behind votes.
+    pub(crate) fn follow_votes(&self) -> bool {
+        self.clock || self.behind != Behind::Nothing
+    }
+}
+
+/// The check of the stamp that follows each request in the same pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// None: a flush is reported before the reply to any later request, or there is no restart admission.
+    /// None: a flush is reported before the reply to any later request.
     Nothing,
     /// The stamp is read: a flush is not reported in order.
     Stamp,

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use redlock_core::node::{ConnectionId, QuarantineReason, ServerId};
-use redlock_core::runtime::Instant;
+use redlock_core::runtime::{Instant, Runtime};
 
-use crate::admission::Behind;
 use crate::admission::keeper::Checked;
 use crate::admission::look::{self, GET, Look};
+use crate::admission::{Behind, Checks};
 use crate::connection::Connection;
 use crate::gate::rule::Finding;
 use crate::handshake::Server;
@@ -57,8 +57,8 @@ pub(crate) struct Link<K: Connection> {
     pub(crate) connection: K,
     pub(crate) hub: Hub,
     pub(crate) server: Server,
-    /// The check that follows each vote.
-    pub(crate) behind: Behind,
+    /// The checks of votes, if there is restart admission.
+    pub(crate) checks: Option<Checks>,
     keeps_order: bool,
     /// `true` once the server has rejected a native command. It publishes no other data.
     only_scripts: AtomicBool,
@@ -108,49 +108,65 @@ impl<K: Connection> Link<K> {
     /// Sends a request. If its reply is a vote, the check follows that it needs.
     ///
     /// Without an admission the vote does not count in any case, so no check follows.
-    pub(crate) async fn request(&self, request: K::Packed, is_vote: bool) -> Result<Reply, Failure> {
-        let is_checked = is_vote && self.behind != Behind::Nothing && self.hub.gate().is_admitted();
-        let reply =
-            if is_checked { Box::pin(self.checked_vote(request)).await? } else { self.call(request).await? };
+    pub(crate) async fn request(
+        &self,
+        request: K::Packed,
+        is_vote: bool,
+        runtime: &dyn Runtime,
+    ) -> Result<Reply, Failure> {
+        let checks = self.checks.as_ref().filter(|checks| is_vote && checks.follow_votes());
+        let reply = match checks.filter(|_| self.hub.gate().is_admitted()) {
+            Some(checks) => Box::pin(self.checked_vote(request, checks, runtime)).await?,
+            None => self.call(request).await?,
+        };
         if is_vote && matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
             self.hub.gate().lose(QuarantineReason::Replica);
         }
         Ok(reply)
     }
 
-    /// Sends a request with the check behind it.
-    async fn checked_vote(&self, request: K::Packed) -> Result<Reply, Failure> {
+    /// Sends a request with the checks behind it, in one pipeline.
+    async fn checked_vote(
+        &self,
+        request: K::Packed,
+        checks: &Checks,
+        runtime: &dyn Runtime,
+    ) -> Result<Reply, Failure> {
         let gate = self.hub.gate();
-        let Behind::Look(longest) = self.behind else {
-            let (reply, stamp) = self.both(request, K::pack(GET)).await?;
-            gate.compare(&stamp);
-            return Ok(reply);
-        };
-        let look = Look { longest, vouch: false, tracked: false };
-        let (reply, found) = self.both(request, look.short::<K>()).await?;
-        match look::read(&[found]) {
-            Some(Finding::Stamp(stamp)) => gate.compare(&Reply::Bytes(stamp.text.to_vec())),
-            // Denied: the connection is admitted without a stamp.
-            None => {}
-            Some(_) => gate.lose(QuarantineReason::NotChecked),
+        let mut requests = Vec::with_capacity(3);
+        requests.push(request);
+        match checks.behind {
+            Behind::Nothing => {}
+            Behind::Stamp => requests.push(K::pack(GET)),
+            Behind::Look(longest) => {
+                let look = Look { longest, vouch: false, outdated: None, tracked: false };
+                requests.push(look.short::<K>());
+            }
         }
-        Ok(reply)
+        let sent = requests.len();
+        let (mut replies, reading) = self.checked(checks).timed(requests, runtime).await?;
+        if replies.len() != sent {
+            return Err(Failure::maybe_sent("unexpected number of replies"));
+        }
+        match (checks.behind, replies.get(1)) {
+            (Behind::Stamp, Some(stamp)) => gate.compare(stamp),
+            (Behind::Look(_), Some(_)) => match look::read(&replies[1..]) {
+                Some(Finding::Stamp(stamp)) => gate.compare(&Reply::Bytes(stamp.text.to_vec())),
+                // Denied: the connection is admitted without a stamp.
+                None => {}
+                Some(_) => gate.lose(QuarantineReason::NotChecked),
+            },
+            _ => {}
+        }
+        checks.keeper.read_clock(gate, reading);
+        Ok(replies.swap_remove(0))
     }
 
     /// Returns the parts of the connection that its restart admission needs.
-    pub(crate) fn checked(&self) -> Checked<'_, K> {
-        let Self { connection, hub, server, behind, .. } = self;
-        Checked { connection, gate: hub.gate(), behind: *behind, is_tracked: server.pushes.is_ok() }
-    }
-
-    /// Sends two requests in one pipeline.
-    async fn both(&self, request: K::Packed, behind: K::Packed) -> Result<(Reply, Reply), Failure> {
-        let replies = self.connection.pipeline(vec![request, behind]).await?;
-        let both: Result<[Reply; 2], _> = replies.try_into();
-        match both {
-            Ok([reply, behind]) => Ok((reply, behind)),
-            Err(_) => Err(Failure::maybe_sent("unexpected number of replies")),
-        }
+    pub(crate) fn checked(&self, checks: &Checks) -> Checked<'_, K> {
+        let Self { connection, hub, server, .. } = self;
+        let Checks { behind, clock, .. } = *checks;
+        Checked { connection, gate: hub.gate(), behind, clock, is_tracked: server.pushes.is_ok() }
     }
 
     /// Returns the identifier of the connection, if it keeps the order.
@@ -320,7 +336,7 @@ impl<K: Connection> ConnState<K> {
         connection: K,
         hub: Hub,
         server: Server,
-        behind: Behind,
+        checks: Option<Checks>,
     ) -> Option<Arc<Link<K>>> {
         let keeps_order = connection.keeps_order();
         let mut current = locked(&self.current);
@@ -334,7 +350,7 @@ impl<K: Connection> ConnState<K> {
             connection,
             hub,
             server,
-            behind,
+            checks,
             keeps_order,
             only_scripts: AtomicBool::new(false),
             replaced: AtomicBool::new(false),

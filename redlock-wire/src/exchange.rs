@@ -15,7 +15,7 @@ use redlock_core::Resource;
 use redlock_core::node::{Admission, NodeError, NodeErrorKind, Reply, Request};
 use redlock_core::runtime::Instant;
 
-use crate::admission::keeper::Keeper;
+use crate::admission::Checks;
 use crate::conn_state::Link;
 use crate::connection::Connector;
 use crate::gate::rule::Finding;
@@ -100,11 +100,12 @@ impl<C: Connector> InFlight<C> {
     async fn carry_out(&self, request: &ClaimRequest<'_>, is_vote: bool) -> Result<Reply, NodeError> {
         let (link, dialect) = (&*self.link, self.link.dialect());
         let mut step = request.first(dialect);
-        let mut reply = link.request(request.pack::<C::Connection>(step), is_vote).await;
+        let runtime = &*self.node.options.runtime;
+        let mut reply = link.request(request.pack::<C::Connection>(step), is_vote, runtime).await;
         while let Some(next) = ClaimRequest::next(step, &reply, dialect) {
             link.learn(step, &reply);
             step = next;
-            reply = Box::pin(link.request(request.pack::<C::Connection>(step), is_vote)).await;
+            reply = Box::pin(link.request(request.pack::<C::Connection>(step), is_vote, runtime)).await;
         }
         request.read(request.without_secrets(reply)?, step)
     }
@@ -112,7 +113,7 @@ impl<C: Connector> InFlight<C> {
     /// Carries out a request that is not about a claim.
     async fn carry_out_rare(&self, request: &Request) -> Result<Reply, NodeError> {
         let (link, options) = (&*self.link, &self.node.options);
-        match (request, &self.node.keeper) {
+        match (request, &link.checks) {
             (Request::Inspect(resource), _) => self.inspect(resource).await,
             (Request::Watch(resource), _) => {
                 commands::watch(&link.connection, &link.hub, options, resource).await
@@ -120,7 +121,7 @@ impl<C: Connector> InFlight<C> {
             (Request::WatchShared(resource), _) => {
                 commands::watch_shared(&link.connection, &link.hub, options, resource).await
             }
-            (Request::Vouch, Some(keeper)) => self.vouch(keeper).await,
+            (Request::Vouch, Some(checks)) => self.vouch(checks).await,
             (other, _) => Err(NodeError::unsupported(other)),
         }
     }
@@ -128,15 +129,18 @@ impl<C: Connector> InFlight<C> {
     /// Reads the holder of a resource and the remaining time.
     async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
         let (script, args) = (&commands::INSPECT, commands::inspection(&self.node.options, resource));
-        let mut reply = self.link.request(args.call::<C::Connection>("EVALSHA", &script.sha), true).await;
+        let runtime = &*self.node.options.runtime;
+        let call = |name, script| self.link.request(args.call::<C::Connection>(name, script), true, runtime);
+        let mut reply = call("EVALSHA", &script.sha).await;
         if is_unknown_script(&reply) {
-            reply = self.link.request(args.call::<C::Connection>("EVAL", script.text), true).await;
+            reply = call("EVAL", script.text).await;
         }
         reply::holding(reply.map_err(|failure| reply::unanswered(&failure))?, resource)
     }
 
-    async fn vouch(&self, keeper: &Keeper) -> Result<Reply, NodeError> {
-        let found = keeper.vouch(&self.link.checked(), &*self.node.options.runtime).await;
+    async fn vouch(&self, checks: &Checks) -> Result<Reply, NodeError> {
+        let over = self.link.checked(checks);
+        let found = checks.keeper.vouch(&over, &*self.node.options.runtime).await;
         match found.map_err(|failure| reply::unanswered(&failure))? {
             Finding::Stamp(_) => Ok(Reply::Granted),
             Finding::Replica => Err(NodeError::rejected("the server is a replica")),

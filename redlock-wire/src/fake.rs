@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use event_listener::Event;
+use redlock_core::TokioRuntime;
+use redlock_core::runtime::Runtime;
 
 use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
@@ -65,6 +67,8 @@ pub(crate) struct Behavior {
     pub(crate) pttl: Reply,
     /// The stamp of the server, which is old enough for an admission. If it is `None`, each look fails.
     pub(crate) stamp: Option<&'static str>,
+    /// The time by which the clock of the server is ahead. If it is `None`, the server does not permit `TIME`.
+    pub(crate) ahead: Option<Duration>,
     /// A key that the server pushes ahead of its reply to `PTTL`.
     pub(crate) pushed: &'static [u8],
 }
@@ -88,6 +92,7 @@ impl Default for Behavior {
             client,
             pttl,
             stamp: None,
+            ahead: Some(Duration::ZERO),
             pushed: b"",
         }
     }
@@ -262,6 +267,7 @@ impl Connection for FakeConnection {
             "INFO" => behavior.info.clone(),
             "CLIENT" => behavior.client.clone().expect("only clients with RESP3 send it"),
             "PTTL" => behavior.pttl.clone(),
+            "TIME" => behavior.ahead.map_or_else(|| Reply::Error("NOPERM".into()), time),
             _ => sha(),
         };
         Ok(names.into_iter().map(reply).collect())
@@ -291,4 +297,11 @@ impl Command<'_> {
             Self::Other { name, .. } => name,
         }
     }
+}
+
+/// Returns the reply to `TIME` of a clock that is ahead of the client's.
+fn time(ahead: Duration) -> Reply {
+    let time = TokioRuntime::new().now().elapsed_since_origin() + ahead;
+    let part = |number: u64| Reply::Bytes(number.to_string().into());
+    Reply::Array(vec![part(time.as_secs()), part(time.subsec_micros().into())])
 }

@@ -144,6 +144,8 @@ impl Gate {
         let reason = match stamp {
             Reply::Bytes(text) if **text == **known => return,
             Reply::Error(_) => QuarantineReason::NotChecked,
+            // Another client has renewed the stamp.
+            Reply::Bytes(_) => QuarantineReason::Recent,
             _ => QuarantineReason::DataLost,
         };
         drop(state);

@@ -10,11 +10,12 @@ use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use redlock_core::node::ClockReading;
 use redlock_core::runtime::Instant;
 
-use crate::admission::Behind;
 use crate::admission::keeper::Keeper;
 use crate::admission::look::{self, Look};
+use crate::admission::{Behind, Checks, clock};
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
 use crate::conn_state::{Link, State};
@@ -49,8 +50,8 @@ struct Opened<K> {
     connection: K,
     hub: Hub,
     server: Server,
-    /// The first look, if restart admission is enabled.
-    found: Option<(Ticket, Finding)>,
+    /// The first look and the first reading of the clock, if restart admission is enabled.
+    found: Option<(Ticket, Finding, Option<ClockReading>)>,
 }
 
 /// Starts the supervisor of an epoch on the runtime of the caller.
@@ -139,15 +140,19 @@ impl<C: Connector> Supervisor<C> {
             let secret = Secret::of_login(login.as_ref(), &*self.connector);
             let connection = self.connector.connect(login.as_ref(), &hub).await;
             let connection = connection.map_err(|failure| secret.published(&failure.message))?;
-            let ticket = hub.gate().begin(self.options.runtime.now());
+            let (runtime, began) = (&*self.options.runtime, self.options.runtime.now());
+            let ticket = hub.gate().begin(began);
             let look = self.keeper.as_ref().map(|keeper| keeper.look(connection.pushes()));
-            let commands = look.map(Look::commands::<C::Connection>).unwrap_or_default();
-            let (server, replies) = handshake(&connection, &self.options, commands, &secret).await?;
-            let found = match look {
+            let mut commands = look.map(Look::commands::<C::Connection>).unwrap_or_default();
+            commands.extend(look.map(|_| <C::Connection as Connection>::pack(clock::TIME)));
+            let (server, mut replies) = handshake(&connection, &self.options, commands, &secret).await?;
+            let time = replies.pop().filter(|_| look.is_some());
+            let found = match time {
                 None => None,
-                Some(_) => {
+                Some(time) => {
+                    let reading = clock::reading(began, &time, runtime);
                     let found = look::found(&connection, &replies).await;
-                    Some((ticket, found.map_err(|failure| secret.published(&failure.message))?))
+                    Some((ticket, found.map_err(|failure| secret.published(&failure.message))?, reading))
                 }
             };
             Ok(Opened { connection, hub, server, found })
@@ -165,18 +170,24 @@ impl<C: Connector> Supervisor<C> {
     fn up(&self, opened: Opened<C::Connection>) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
         let Opened { connection, hub, server, found } = opened;
-        let mut behind = Behind::Nothing;
-        if let (Some(keeper), Some((ticket, finding))) = (&self.keeper, found) {
+        let mut checks = None;
+        if let (Some(keeper), Some((ticket, finding, reading))) = (&self.keeper, found) {
             keeper.apply(hub.gate(), ticket, &finding, self.options.runtime.now());
-            behind = if !connection.keeps_order() {
+            keeper.read_clock(hub.gate(), reading);
+            let behind = if !connection.keeps_order() {
                 Behind::Look(keeper.look(false).longest)
             } else if server.pushes.is_ok() && connection.reports_flushes() {
                 Behind::Nothing
             } else {
                 Behind::Stamp
             };
+            let clock = reading.is_some();
+            if !clock {
+                keeper.clock_denied();
+            }
+            checks = Some(Checks { keeper: Arc::clone(keeper), behind, clock });
         }
-        let link = node.conn.up(self.epoch, connection, hub, server, behind)?;
+        let link = node.conn.up(self.epoch, connection, hub, server, checks)?;
         node.journal.up(node.connector.label());
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
@@ -222,8 +233,8 @@ impl<C: Connector> Supervisor<C> {
 
     /// Keeps the admission of the connection up to date.
     async fn keep(&self, link: &Link<C::Connection>) -> Infallible {
-        match &self.keeper {
-            Some(keeper) => keeper.keep(&link.checked(), &*self.options.runtime).await,
+        match &link.checks {
+            Some(checks) => checks.keeper.keep(&link.checked(checks), &*self.options.runtime).await,
             None => pending().await,
         }
     }

@@ -1,6 +1,7 @@
-//! Real servers whose wall clock runs at another speed.
+//! Real servers whose wall clock is wrong.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -10,10 +11,10 @@ use tempfile::TempDir;
 /// The source of the library that replaces the clock of the server.
 const SOURCE: &str = include_str!("../resources/clock.c");
 
-/// A server whose clock is right at its start and then runs at another speed.
+/// A server whose clock is right at its start, and then runs at another speed or is set forward.
 pub(crate) struct WrongClock {
     pub(crate) server: RedisServer,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl WrongClock {
@@ -26,14 +27,24 @@ impl WrongClock {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let (source, library, program) = (file("clock.c"), file("clock.so"), file("server"));
+        let ahead = file("ahead");
+        fs::write(&ahead, 0_f64.to_ne_bytes()).unwrap();
         fs::write(&source, SOURCE).unwrap();
         let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o", &library, &source]).output();
         let compiled = compiled.expect("the tests of clocks need a C compiler, cc, in the PATH");
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
         let server = std::env::var("REDLOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let script = format!("#!/bin/sh\nCLOCK_RATE={rate} LD_PRELOAD={library} exec {server} \"$@\"\n");
+        let script = format!(
+            "#!/bin/sh\nCLOCK_RATE={rate} CLOCK_FILE={ahead} LD_PRELOAD={library} exec {server} \"$@\"\n"
+        );
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { server: RedisServer::builder().program(program).start(), _folder: folder }
+        Self { server: RedisServer::builder().program(program).start(), folder }
+    }
+
+    /// Sets the clock to be this many seconds ahead of the clock at the start.
+    pub(crate) fn set_ahead(&self, seconds: f64) {
+        let mut file = fs::OpenOptions::new().write(true).open(self.folder.path().join("ahead")).unwrap();
+        file.write_all(&seconds.to_ne_bytes()).unwrap();
     }
 }

@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::{BoxFuture, Runtime, fill_from_os};
 use crate::types::error::Error;
-use crate::types::instant::{Instant, suspend_aware_now};
+use crate::types::instant::{Instant, machine_now};
 
 /// A [`Runtime`] on tokio: by default, the tokio runtime of the caller.
 ///
@@ -222,19 +222,21 @@ fn exists(runtime: &Handle) -> bool {
     exists
 }
 
-/// The same moment on both clocks.
+/// The same moment on the clock of leases, the monotonic clock, and that of tokio.
 ///
-/// Tokio's is read later, so it is never ahead by itself.
+/// Tokio's is read later here, and earlier afterwards, so it is never ahead by itself.
 #[allow(clippy::disallowed_methods)] // tokio's clock counts from here
-static ORIGIN: LazyLock<(Instant, std::time::Instant)> =
-    LazyLock::new(|| (suspend_aware_now(), std::time::Instant::now()));
+static ORIGIN: LazyLock<((Instant, Duration), std::time::Instant)> =
+    LazyLock::new(|| (machine_now(), std::time::Instant::now()));
 
 impl Runtime for TokioRuntime {
     #[allow(clippy::disallowed_methods)] // other code calls this method instead
     fn now(&self) -> Instant {
-        let (boot, origin) = *ORIGIN;
-        let paused = tokio::time::Instant::now().into_std().saturating_duration_since(origin);
-        suspend_aware_now().max(boot + paused)
+        let ((origin, monotonic), tokio) = *ORIGIN;
+        let passed = tokio::time::Instant::now().into_std().saturating_duration_since(tokio);
+        let (now, later) = machine_now();
+        let is_paused = passed > later.saturating_sub(monotonic);
+        if is_paused { now.max(origin + passed) } else { now }
     }
 
     /// Returns a future that completes after `duration`. It may be polled in one runtime after the other.

@@ -3,7 +3,8 @@
 //! A lease must not look valid after the machine was suspended, because the servers' clocks continued. Thus time is read
 //! from a clock that counts suspension:
 //!
-//! - Linux and Android: `CLOCK_BOOTTIME`.
+//! - Linux and Android: `CLOCK_MONOTONIC_RAW`, and the time of suspension: `CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`. A time
+//!   service slews the last two, so a lease that they measure may look valid for too long.
 //! - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
 //! - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
 //!
@@ -92,8 +93,9 @@ impl Sub<Duration> for Instant {
 ///
 /// A [`Runtime`](crate::runtime::Runtime) on real time returns this time.
 ///
-/// - Linux and Android: `CLOCK_BOOTTIME`.
-/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+/// - Linux and Android: `CLOCK_MONOTONIC_RAW`, and the time of suspension. No time service changes its rate.
+/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs. A time service may
+///   change its rate.
 /// - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
 ///
 /// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
@@ -110,24 +112,68 @@ impl Sub<Duration> for Instant {
 /// ```
 #[cfg(unix)]
 pub fn suspend_aware_now() -> Instant {
-    use rustix::time::{ClockId, clock_gettime};
+    machine_now().0
+}
 
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let clock = ClockId::Boottime;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let clock = ClockId::Monotonic;
-    let time = clock_gettime(clock);
-    // Neither clock is ever negative. Zero would be the unsafe direction: leases would look valid for longer.
+/// Returns the time of the clock of leases, and that of `CLOCK_MONOTONIC`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn machine_now() -> (Instant, Duration) {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// The time in nanoseconds for which the machine was suspended.
+    static SUSPENDED: AtomicU64 = AtomicU64::new(0);
+    let (measured, mut monotonic) = time_of_suspension();
+    let mut suspended = SUSPENDED.load(Ordering::Relaxed);
+    if measured > suspended + MIN_SUSPENSION {
+        // This thread may have been interrupted between the two readings, so the greatest of several counts.
+        let mut longest = measured;
+        for _ in 0..8 {
+            let (again, later) = time_of_suspension();
+            (longest, monotonic) = (longest.max(again), later);
+        }
+        suspended = SUSPENDED.fetch_max(longest, Ordering::Relaxed).max(longest);
+    }
+    let raw = read(rustix::time::ClockId::MonotonicRaw);
+    (Instant::since_origin(raw) + Duration::from_nanos(suspended), monotonic)
+}
+
+/// The least increase of the time of suspension that counts, in nanoseconds. Two readings are usually closer.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const MIN_SUSPENSION: u64 = 100_000;
+
+/// Returns the time of suspension in nanoseconds, less the time between two readings, and the second reading.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn time_of_suspension() -> (u64, Duration) {
+    use rustix::time::ClockId;
+
+    let boot = read(ClockId::Boottime);
+    // This order never makes the time of suspension too long. It counts forever.
+    let monotonic = read(ClockId::Monotonic);
+    (Instant::since_origin(boot.saturating_sub(monotonic)).0, monotonic)
+}
+
+/// Returns the time of the clock of leases, twice.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(crate) fn machine_now() -> (Instant, Duration) {
+    let monotonic = read(rustix::time::ClockId::Monotonic);
+    (Instant::since_origin(monotonic), monotonic)
+}
+
+#[cfg(unix)]
+fn read(clock: rustix::time::ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(clock);
+    // No such clock is ever negative. Zero would be the unsafe direction: leases would look valid for longer.
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
-    Instant::since_origin(Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0)))
+    Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
 }
 
 /// Reads the machine's clock that counts suspension.
 ///
 /// A [`Runtime`](crate::runtime::Runtime) on real time returns this time.
 ///
-/// - Linux and Android: `CLOCK_BOOTTIME`.
-/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+/// - Linux and Android: `CLOCK_MONOTONIC_RAW`, and the time of suspension. No time service changes its rate.
+/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs. A time service may
+///   change its rate.
 /// - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
 ///
 /// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
@@ -144,12 +190,19 @@ pub fn suspend_aware_now() -> Instant {
 /// ```
 #[cfg(not(unix))]
 pub fn suspend_aware_now() -> Instant {
+    machine_now().0
+}
+
+/// Returns the time of the clock of leases, twice.
+#[cfg(not(unix))]
+pub(crate) fn machine_now() -> (Instant, Duration) {
     use std::sync::OnceLock;
 
     static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
     #[allow(clippy::disallowed_methods)] // the one place that reads this clock
     let now = std::time::Instant::now();
-    Instant::since_origin(now.saturating_duration_since(*ORIGIN.get_or_init(|| now)))
+    let since = now.saturating_duration_since(*ORIGIN.get_or_init(|| now));
+    (Instant::since_origin(since), since)
 }
 
 #[cfg(test)]
@@ -172,5 +225,17 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    /// Only a time service makes the two differ, by a tenth at most.
+    #[test]
+    fn the_clock_of_leases_runs_as_fast_as_the_monotonic_clock() {
+        let bracketed = || (machine_now().1, suspend_aware_now(), machine_now().1);
+        let (before, start, after) = bracketed();
+        #[allow(clippy::disallowed_methods)] // the clocks of the machine are the subject
+        std::thread::sleep(Duration::from_millis(50));
+        let (again, end, last) = bracketed();
+        let passed = end.saturating_duration_since(start);
+        assert!(passed >= (again - after) * 7 / 8 && passed <= (last - before) * 9 / 8, "{passed:?}");
     }
 }

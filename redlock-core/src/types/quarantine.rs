@@ -31,6 +31,8 @@ pub enum QuarantineReason {
     Promoted,
     /// One of the other reasons applies, which another client has detected.
     Recent,
+    /// The wall clock of the server has jumped ahead, or runs fast, so keys have expired early.
+    ClockJumped,
     /// The server is a replica.
     Replica,
     /// The server does not permit the check.
@@ -121,6 +123,7 @@ impl QuarantineReason {
             Self::DataLost => "data_lost",
             Self::Promoted => "promoted",
             Self::Recent => "recent",
+            Self::ClockJumped => "clock_jumped",
             Self::Replica => "replica",
             Self::NoPermission => "no_permission",
             Self::LaterVersion => "later_version",
@@ -136,7 +139,8 @@ impl fmt::Display for QuarantineReason {
             Self::Restarted => "server restarted",
             Self::DataLost => "server without its data, or used for the first time",
             Self::Promoted => "server promoted from a replica",
-            Self::Recent => "server restarted, promoted or without its data",
+            Self::Recent => "server restarted, promoted, without its data, or with a clock that jumped ahead",
+            Self::ClockJumped => "clock of the server jumped ahead, or runs fast",
             Self::Replica => "server is a replica",
             Self::NoPermission => "no permission to check the server",
             Self::LaterVersion => "server checked by a later version",

@@ -4,15 +4,17 @@ use std::convert::Infallible;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use redlock_core::node::{ClockReading, QuarantineReason};
 use redlock_core::runtime::{Instant, Runtime};
 
-use super::Behind;
-use super::look::{GET, Look};
+use super::look::{GET, Look, found};
+use super::{Behind, clock};
 use crate::connection::Connection;
 use crate::first::first;
 use crate::gate::rule::{Finding, Memory, Standing};
 use crate::gate::{Gate, Ticket};
 use crate::longest::Longest;
+use crate::message::{Failure, Reply};
 use crate::sync::{Mutex, locked};
 
 /// The longest time between two looks. It bounds how long a loss goes unnoticed that neither a push nor a reply shows.
@@ -29,6 +31,7 @@ pub(crate) struct Keeper {
     memory: Mutex<Memory>,
     /// Ensures that missing rights are logged once.
     denied: Once,
+    clock_denied: Once,
     /// The last failure that was logged.
     failure: Mutex<Option<String>>,
 }
@@ -37,8 +40,10 @@ pub(crate) struct Keeper {
 pub(crate) struct Checked<'a, K> {
     pub(crate) connection: &'a K,
     pub(crate) gate: &'a Gate,
-    /// The check that follows each vote.
+    /// The check of the stamp that follows each vote.
     pub(crate) behind: Behind,
+    /// True if the clock of the server is read.
+    pub(crate) clock: bool,
     /// True if the server reports changes of the stamp.
     pub(crate) is_tracked: bool,
 }
@@ -46,7 +51,8 @@ pub(crate) struct Checked<'a, K> {
 impl Keeper {
     pub(crate) fn new(label: &str, longest: Arc<Longest>) -> Self {
         let (memory, failure) = (Mutex::default(), Mutex::default());
-        Self { label: label.to_owned(), longest, memory, denied: Once::new(), failure }
+        let (denied, clock_denied) = (Once::new(), Once::new());
+        Self { label: label.to_owned(), longest, memory, denied, clock_denied, failure }
     }
 
     /// Returns how long a server stays in quarantine.
@@ -56,7 +62,25 @@ impl Keeper {
 
     /// Returns the look of this program. `tracked`: whether the server is to report changes of the stamp.
     pub(crate) fn look(&self, tracked: bool) -> Look {
-        Look { longest: self.longest.millis(), vouch: false, tracked }
+        let outdated = locked(&self.memory).outdated;
+        Look { longest: self.longest.millis(), vouch: false, outdated, tracked }
+    }
+
+    /// Applies a reading of the server's clock. A jump ends the admission.
+    ///
+    /// A look is applied before the reading that was sent with it. It shows whether this is the same server.
+    pub(crate) fn read_clock(&self, gate: &Gate, reading: Option<ClockReading>) {
+        let Some(reading) = reading else { return };
+        let jumped = locked(&self.memory).read_clock(reading, self.wait());
+        let Some((ahead, is_new)) = jumped else { return };
+        gate.lose(QuarantineReason::ClockJumped);
+        if is_new {
+            tracing::warn!(
+                node = self.label,
+                ?ahead,
+                "clock of the server jumped ahead: its votes do not count"
+            );
+        }
     }
 
     /// Applies the result of a look. Returns whether to look again at once.
@@ -79,6 +103,16 @@ impl Keeper {
         self.report(finding);
         let standing = Standing::of(finding, &mut locked(&self.memory), ticket.facts, now);
         gate.apply(ticket, standing, stamp, self.wait(), now)
+    }
+
+    /// Logs that the server does not permit to read its clock.
+    pub(crate) fn clock_denied(&self) {
+        self.clock_denied.call_once(|| {
+            tracing::warn!(
+                node = self.label,
+                "clock check not permitted (TIME); jumps of the clock are not detected"
+            );
+        });
     }
 
     /// Logs why the stamp cannot be used.
@@ -121,7 +155,7 @@ impl Keeper {
                 let left = quarantine.and_then(|quarantine| quarantine.remaining);
                 first(runtime.sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL))), change).await;
             }
-            if !self.is_as_before(over).await {
+            if !self.is_as_before(over, runtime).await {
                 while self.look_over(over, runtime).await {}
                 runtime.sleep(PAUSE).await;
             }
@@ -129,17 +163,18 @@ impl Keeper {
     }
 
     /// Compares the stamp, if that is sufficient. Returns `true` if no look is necessary.
-    async fn is_as_before<K: Connection>(&self, over: &Checked<'_, K>) -> bool {
+    async fn is_as_before<K: Connection>(&self, over: &Checked<'_, K>, runtime: &dyn Runtime) -> bool {
         let gate = over.gate;
         if gate.is_look_due() || !gate.is_admitted() || !gate.knows_stamp() || over.behind != Behind::Nothing
         {
             return false;
         }
-        match over.connection.call(K::pack(GET)).await {
-            Ok(stamp) => gate.compare(&stamp),
-            // The connection ends; another check follows with the next one.
-            Err(_) => return true,
+        // If there is no reply, the connection ends. Another check follows with the next one.
+        let Ok((replies, reading)) = over.timed(vec![K::pack(GET)], runtime).await else { return true };
+        if let [stamp] = &replies[..] {
+            gate.compare(stamp);
         }
+        self.read_clock(gate, reading);
         gate.is_admitted()
     }
 
@@ -148,10 +183,22 @@ impl Keeper {
         let gate = over.gate;
         let ticket = gate.begin(runtime.now());
         let look = self.look(over.is_tracked);
-        match look.over(over.connection).await {
-            Ok(finding) => self.apply(gate, ticket, &finding, runtime.now()),
-            Err(_) => false,
-        }
+        self.perform(over, ticket, look, runtime).await.is_ok_and(|(_, again)| again)
+    }
+
+    /// Performs a look that has begun. Returns the finding, and whether to look again at once.
+    async fn perform<K: Connection>(
+        &self,
+        over: &Checked<'_, K>,
+        ticket: Ticket,
+        look: Look,
+        runtime: &dyn Runtime,
+    ) -> Result<(Finding, bool), Failure> {
+        let (replies, reading) = over.timed(look.commands::<K>(), runtime).await?;
+        let finding = found(over.connection, &replies).await?;
+        let again = self.apply(over.gate, ticket, &finding, runtime.now());
+        self.read_clock(over.gate, reading);
+        Ok((finding, again))
     }
 
     /// Vouches for the data of the server. Returns the finding.
@@ -159,12 +206,24 @@ impl Keeper {
         &self,
         over: &Checked<'_, K>,
         runtime: &dyn Runtime,
-    ) -> Result<Finding, crate::message::Failure> {
-        let gate = over.gate;
-        let ticket = gate.begin(runtime.now());
+    ) -> Result<Finding, Failure> {
+        let ticket = over.gate.begin(runtime.now());
         let look = Look { vouch: true, ..self.look(over.is_tracked) };
-        let finding = look.over(over.connection).await?;
-        self.apply(gate, ticket, &finding, runtime.now());
-        Ok(finding)
+        Ok(self.perform(over, ticket, look, runtime).await?.0)
+    }
+}
+
+impl<K: Connection> Checked<'_, K> {
+    /// Sends requests in one pipeline, and reads the clock behind them if that is permitted.
+    pub(crate) async fn timed(
+        &self,
+        requests: Vec<K::Packed>,
+        runtime: &dyn Runtime,
+    ) -> Result<(Vec<Reply>, Option<ClockReading>), Failure> {
+        if self.clock {
+            clock::timed(self.connection, requests, runtime).await
+        } else {
+            Ok((self.connection.pipeline(requests).await?, None))
+        }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Look {
     pub(crate) longest: u64,
     /// True if an operator vouches for the data.
     pub(crate) vouch: bool,
+    /// The time in the stamp that is outdated, because the clock has jumped since.
+    pub(crate) outdated: Option<u64>,
     /// True if the server is to report the next change of the stamp.
     pub(crate) tracked: bool,
 }
@@ -48,13 +50,9 @@ impl Look {
 
     fn script<C: Connection>(self, name: &'static str, script: &str) -> C::Packed {
         let (longest, vouch): (_, &[u8]) = (self.longest.to_string(), if self.vouch { b"1" } else { b"0" });
-        C::pack(Command::Other { name, args: &[script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch] })
-    }
-
-    /// Performs the look over a connection.
-    pub(crate) async fn over<C: Connection>(self, connection: &C) -> Result<Finding, Failure> {
-        let replies = connection.pipeline(self.commands::<C>()).await?;
-        found(connection, &replies).await
+        let outdated = self.outdated.map_or_else(String::new, |since| since.to_string());
+        let args = [script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch, outdated.as_bytes()];
+        C::pack(Command::Other { name, args: &args })
     }
 }
 
@@ -99,6 +97,7 @@ fn parts_of(parts: &[Reply]) -> Finding {
                 1 => Some(QuarantineReason::DataLost),
                 2 => Some(QuarantineReason::Restarted),
                 3 => Some(QuarantineReason::Promoted),
+                5 => Some(QuarantineReason::ClockJumped),
                 _ => Some(QuarantineReason::Recent),
             };
             let millis = |number: i64| Duration::from_millis(u64::try_from(number).unwrap_or(0));

@@ -10,7 +10,6 @@ use redlock_core::node::ConnectionId;
 use redlock_core::runtime::Instant;
 
 use super::{ConnState, Link, State};
-use crate::admission::Behind;
 use crate::connection::Connection;
 use crate::handshake::described;
 use crate::message::{Command, Failure, Reply};
@@ -54,7 +53,7 @@ fn take_over(conn: &Conn) -> u64 {
 
 fn up(conn: &Conn, epoch: u64) -> Option<Arc<Link<Line>>> {
     let server = described("", Err(String::new()));
-    conn.up(epoch, Line::default(), Hub::default(), server, Behind::Nothing)
+    conn.up(epoch, Line::default(), Hub::default(), server, None)
 }
 
 fn connection(conn: &Conn) -> Option<ConnectionId> {

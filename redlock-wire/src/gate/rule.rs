@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::node::{Quarantine, QuarantineReason};
+use redlock_core::node::{ClockReading, Quarantine, QuarantineReason, ServerClock};
 use redlock_core::runtime::Instant;
 
 /// The difference of two times that belong to one event.
@@ -48,33 +48,66 @@ impl Stamp {
         self.text.split(|byte| *byte == b' ').nth(1).unwrap_or_default()
     }
 
+    /// Returns the time since which the server has lost nothing, in milliseconds since the Unix epoch by its clock.
+    fn since(&self) -> Option<u64> {
+        let digits = self.text.split(|byte| *byte == b' ').nth(3)?;
+        str::from_utf8(digits).ok()?.parse().ok()
+    }
+
     /// Returns whether an operator has vouched for the data.
     fn is_vouched(&self) -> bool {
-        self.text.split(|byte| *byte == b' ').nth(3) == Some(b"0")
+        self.since() == Some(0)
     }
 }
 
 /// The knowledge of this process about the server of a node. It outlives connections.
 ///
-/// If this process has seen another server here before, it waits by its own clock, too. The clock of the server may
-/// have been set forward.
+/// If this process has seen another server here before, or a jump of its clock, it waits by its own clock, too. The
+/// clock of the server may have been set forward.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     run: Option<Box<[u8]>>,
-    /// The time when the present server was first seen in place of another one.
-    changed_at: Option<Instant>,
+    /// The time when the present server was first seen in place of another one, or its clock after a jump.
+    lost: Option<(Instant, QuarantineReason)>,
+    clock: ServerClock,
+    /// The time in the last stamp.
+    since: Option<u64>,
+    /// The time in the stamp that a jump of the clock has made invalid, until the stamp is renewed.
+    pub(crate) outdated: Option<u64>,
 }
 
 impl Memory {
     /// Records the server that was seen at a time.
     fn see(&mut self, stamp: &Stamp, at: Instant) {
         if self.run.as_deref().is_some_and(|run| run != stamp.run()) {
-            self.changed_at = Some(at);
+            self.lost = Some((at, QuarantineReason::Restarted));
+            self.clock.restart();
         }
         if stamp.is_vouched() {
-            self.changed_at = None;
+            self.lost = None;
         }
         self.run = Some(stamp.run().into());
+        self.since = stamp.since();
+        self.outdated = self.outdated.filter(|outdated| Some(*outdated) == self.since);
+    }
+
+    /// Records a reading of the server's clock. `wait` is the length of a quarantine.
+    ///
+    /// Returns how far the clock has jumped ahead at least, and whether it is the first jump of a quarantine.
+    pub(crate) fn read_clock(&mut self, reading: ClockReading, wait: Duration) -> Option<(Duration, bool)> {
+        let ahead = self.clock.jump(reading, wait)?;
+        let at = reading.received;
+        let goes_on = self.lost.is_some_and(|(since, reason)| {
+            reason == QuarantineReason::ClockJumped && at.saturating_duration_since(since) < wait
+        });
+        self.lost = Some((at, QuarantineReason::ClockJumped));
+        self.outdated = self.since;
+        Some((ahead, !goes_on))
+    }
+
+    /// Returns the time since the last loss that this process has noticed, and its reason.
+    fn own(&self, at: Instant) -> Option<(Duration, QuarantineReason)> {
+        self.lost.map(|(since, reason)| (at.saturating_duration_since(since), reason))
     }
 }
 
@@ -110,16 +143,20 @@ impl Standing {
         match finding {
             Finding::Stamp(stamp) => {
                 memory.see(stamp, at);
-                let own = memory.changed_at.map(|changed| at.saturating_duration_since(changed));
-                // A stamp that is younger than the change of server has another reason.
-                let is_other_server = own.is_some_and(|own| own <= stamp.age + SAME_TIME);
-                let reason = match stamp.renewed.unwrap_or(connection.reason) {
-                    QuarantineReason::Promoted => QuarantineReason::Promoted,
-                    _ if is_other_server => QuarantineReason::Restarted,
-                    reason @ (QuarantineReason::DataLost | QuarantineReason::Restarted) => reason,
+                // A stamp that is younger than the loss that was noticed has another reason.
+                let noticed = memory.own(at).filter(|(own, _)| *own <= stamp.age.saturating_add(SAME_TIME));
+                let reason = match (stamp.renewed.unwrap_or(connection.reason), noticed) {
+                    (QuarantineReason::Promoted, _) => QuarantineReason::Promoted,
+                    (_, Some((_, noticed))) => noticed,
+                    (
+                        reason @ (QuarantineReason::DataLost
+                        | QuarantineReason::Restarted
+                        | QuarantineReason::ClockJumped),
+                        _,
+                    ) => reason,
                     _ => QuarantineReason::Recent,
                 };
-                Self::Intact { age: own.map_or(stamp.age, |own| own.min(stamp.age)), at, reason }
+                Self::intact(stamp.age, memory, at, reason)
             }
             Finding::Replica => Self::Out(QuarantineReason::Replica),
             Finding::LaterVersion => Self::Out(QuarantineReason::LaterVersion),
@@ -127,11 +164,16 @@ impl Standing {
             Finding::Uptime { uptime, promoted: false } => {
                 // A loss that the connection has reported does not change the uptime.
                 let age = if connection.was_lost { here.min(*uptime) } else { *uptime };
-                Self::Intact { age, at, reason: QuarantineReason::NoPermission }
+                Self::intact(age, memory, at, QuarantineReason::NoPermission)
             }
-            Finding::Nothing => Self::Intact { age: here, at, reason: QuarantineReason::NoPermission },
+            Finding::Nothing => Self::intact(here, memory, at, QuarantineReason::NoPermission),
             Finding::Failed(_) => Self::Out(QuarantineReason::NotChecked),
         }
+    }
+
+    /// Returns the standing of a server that has lost nothing for `age`, as far as this process has not noticed a loss.
+    fn intact(age: Duration, memory: &Memory, at: Instant, reason: QuarantineReason) -> Self {
+        Self::Intact { age: memory.own(at).map_or(age, |(own, _)| own.min(age)), at, reason }
     }
 
     /// Returns the quarantine at a time, of servers that are out for `wait`. `None` means that the server counts.

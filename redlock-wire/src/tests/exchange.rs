@@ -134,6 +134,50 @@ async fn votes_count_within_one_admission_and_releases_always() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_vote_of_a_server_whose_clock_has_jumped_does_not_count() {
+    let (fake, node) = checked_node();
+    fake.is(|behavior| behavior.stamp = Some("1 run 0 5 1000"));
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+
+    let vote = |ahead: u64| {
+        fake.is(|behavior| behavior.ahead = Some(Duration::from_millis(ahead)));
+        lock(&node)
+    };
+    assert_eq!(node::Reply::Granted, vote(4).await.unwrap(), "within the tolerance");
+    assert_eq!(Some(QuarantineReason::ClockJumped), reason(vote(500).await.unwrap()));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    // Within the quarantine, which is counted by the clock of the client although the stamp of this server is old.
+    assert_eq!(Some(QuarantineReason::ClockJumped), reason(vote(500).await.unwrap()));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(node::Reply::Granted, vote(500).await.unwrap());
+
+    // The comparison with readings over earlier connections goes on.
+    fake.cut();
+    fake.is(|behavior| behavior.ahead = Some(Duration::from_millis(900)));
+    fake.until(|fake| fake.connects() == 2).await;
+    settles(|| node.status().quarantine.is_some_and(|out| out.reason == QuarantineReason::ClockJumped)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_notices_that_the_clock_has_jumped() {
+    let (fake, node) = checked_node();
+    fake.is(|behavior| behavior.stamp = Some("1 run 0 5 1000"));
+    lock(&node).await.unwrap();
+    fake.is(|behavior| behavior.ahead = Some(Duration::from_secs(10)));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(Some(QuarantineReason::ClockJumped), node.status().quarantine.map(|out| out.reason));
+}
+
+#[tokio::test(start_paused = true)]
+async fn votes_count_although_the_clock_must_not_be_read() {
+    let (fake, node) = checked_node();
+    fake.is(|behavior| (behavior.stamp, behavior.ahead) = (Some("1 run 0 5 1000"), None));
+    fake.calls();
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+    assert!(!fake.calls().contains(&"TIME"), "it is not tried again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_vote_over_a_replaced_connection_does_not_count() {
     let (fake, node) = checked_node();
     fake.is(|behavior| behavior.stamp = Some("1 run 0 5 1000"));
