@@ -20,7 +20,7 @@ use crate::admission::keeper::Checked;
 use crate::admission::look::{self, GET, Look};
 use crate::admission::{Behind, Checks};
 use crate::connection::Connection;
-use crate::gate::rule::Finding;
+use crate::gate::rule::{Finding, Stamp};
 use crate::handshake::Server;
 use crate::message::{Failure, Reply};
 use crate::native;
@@ -151,6 +151,7 @@ impl<K: Connection> Link<K> {
         match (checks.behind, replies.get(1)) {
             (Behind::Stamp, Some(stamp)) => gate.compare(stamp),
             (Behind::Look(_), Some(_)) => match look::read(&replies[1..]) {
+                Some(Finding::Stamp(Stamp { renewed: Some(reason), .. })) => gate.lose(reason),
                 Some(Finding::Stamp(stamp)) => gate.compare(&Reply::Bytes(stamp.text.to_vec())),
                 // Denied: the connection is admitted without a stamp.
                 None => {}

@@ -2,10 +2,10 @@
 
 use crate::Adapter;
 use crate::servers::{
-    admission, bad_input, borrowed, cancelled, contention, costs, crowd, extension, fencing, forgotten,
-    grace, grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, node_lists,
-    observing, outages, prefixes, processes, programs, readers, reconnect, runtimes, split_votes, stale,
-    waiting, work,
+    admission, bad_input, borrowed, cancelled, clocks, contention, costs, crowd, extension, fencing,
+    forgotten, grace, grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down,
+    node_lists, observing, outages, prefixes, processes, programs, readers, reconnect, runtimes, split_votes,
+    stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -288,6 +288,13 @@ macro_rules! __cases {
                 after_all_replies
                 an_acquire_dropped_while_it_waits_to_retry_is_cleaned_up
                 a_release_dropped_at_once_still_releases
+            }
+            clocks {
+                clocks_that_step_let_no_second_client_acquire_a_held_lock
+                an_idle_program_learns_of_a_step_and_a_step_back_is_safe
+                a_server_whose_clock_runs_fast_does_not_count
+                a_pause_of_the_servers_is_no_step
+                without_the_right_to_read_the_clock_votes_count
             }
             contention {
                 holders_in_two_processes_never_overlap

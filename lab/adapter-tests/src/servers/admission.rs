@@ -20,7 +20,7 @@ fn three() -> Vec<RedisServer> {
     RedisServer::start_many(3)
 }
 
-fn guarded<A: Adapter>(urls: impl IntoIterator<Item = String>) -> Redlock {
+pub(super) fn guarded<A: Adapter>(urls: impl IntoIterator<Item = String>) -> Redlock {
     let options = Options::tokio().longest_ttl(LONGEST);
     A::builder_with(urls, &options).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
 }

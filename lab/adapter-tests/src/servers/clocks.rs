@@ -1,0 +1,130 @@
+//! Servers whose wall clock jumps ahead, so that keys expire early: their votes do not count for a time.
+
+use redlock_core::node::QuarantineReason;
+
+use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, no_second_holder, reasons, vouch};
+use super::*;
+use crate::clock::WrongClock;
+
+const JUMPED: Option<QuarantineReason> = Some(QuarantineReason::ClockJumped);
+
+/// Starts three servers whose clocks run faster by these rates.
+fn three(rates: [f64; 3]) -> [WrongClock; 3] {
+    rates.map(WrongClock::start)
+}
+
+fn urls(servers: &[WrongClock; 3]) -> impl Iterator<Item = String> {
+    servers.iter().map(|clock| clock.server.url())
+}
+
+/// Returns two clients of servers whose grants count at once.
+async fn two<A: Adapter>(servers: &[WrongClock; 3]) -> [Redlock; 2] {
+    let clients = [guarded::<A>(urls(servers)), guarded::<A>(urls(servers))];
+    for client in &clients {
+        vouch(client, 3).await;
+    }
+    clients
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn clocks_that_step_let_no_second_client_acquire_a_held_lock<A: Adapter>() {
+    let servers = three([0.0; 3]);
+    let [holder, other] = two::<A>(&servers).await;
+    let unguarded = A::builder(urls(&servers)).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    all_up(&unguarded).await;
+    let guard = holder.lock("a", LONGEST).await.unwrap();
+    granted_by_all(&guard).await;
+    servers[..2].iter().for_each(|server| server.set_ahead(10.0));
+    no_second_holder(&other, "the step").await;
+    let noticed = async || reasons(&other.health().await)[..] == [JUMPED, JUMPED, None];
+    eventually("the reason is known", QUARANTINE_LIMIT, noticed).await;
+    let second = async || unguarded.lock("a", LONGEST).try_now().await.unwrap().is_some();
+    eventually("without the check, there is a second holder", LONGEST, second).await;
+    let error = guard.extend(LONGEST).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::TooSlow), "{error}");
+    drop(guard);
+
+    // A program that starts after the step learns of it from the servers.
+    let new = guarded::<A>(urls(&servers));
+    no_second_holder(&new, "the step").await;
+    let health = new.health().await;
+    let out = reasons(&health).into_iter().filter(|reason| *reason == Some(QuarantineReason::Recent));
+    assert_eq!(2, out.count(), "{health:?}");
+    for client in [&holder, &other, &new] {
+        let all = async || client.health().await.healthy_nodes() == 3;
+        eventually("all servers count again", QUARANTINE_LIMIT, all).await;
+        client.lock("a", LONGEST).await.unwrap().release().await.unwrap();
+        client.close().await;
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn an_idle_program_learns_of_a_step_and_a_step_back_is_safe<A: Adapter>() {
+    let servers = three([0.0; 3]);
+    let clients = two::<A>(&servers).await;
+    servers[0].set_ahead(0.5);
+    for client in &clients {
+        let noticed = async || reasons(&client.health().await)[0] == JUMPED;
+        eventually("the step is noticed", QUARANTINE_LIMIT, noticed).await;
+    }
+    for client in &clients {
+        let all = async || client.health().await.healthy_nodes() == 3;
+        eventually("all servers count again", QUARANTINE_LIMIT, all).await;
+    }
+    servers[0].set_ahead(0.0);
+    clients[0].lock("a", LONGEST).await.unwrap().release().await.unwrap();
+    assert_ne!(JUMPED, reasons(&clients[0].health().await)[0]);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_server_whose_clock_runs_fast_does_not_count<A: Adapter>() {
+    let servers = three([0.083, 0.0, 0.0]);
+    let clients = [guarded::<A>(urls(&servers)), guarded::<A>(urls(&servers))];
+    for client in &clients {
+        vouch(client, 3).await;
+        let noticed = async || reasons(&client.health().await)[..] == [JUMPED, None, None];
+        eventually("the rate is noticed", QUARANTINE_LIMIT, noticed).await;
+    }
+    // It stays out as long as the clock runs fast, and the others grant locks.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    for client in &clients {
+        assert_eq!([JUMPED, None, None], reasons(&client.health().await)[..]);
+        client.lock("a", LONGEST).await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_pause_of_the_servers_is_no_step<A: Adapter>() {
+    let mut servers = three([0.0; 3]);
+    let clients = two::<A>(&servers).await;
+    for server in &mut servers {
+        server.server.pause();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let _ = clients[0].lock("a", LONGEST).await.map(drop);
+        server.server.resume();
+    }
+    for client in &clients {
+        let all = async || {
+            let health = client.health().await;
+            assert!(!reasons(&health).contains(&JUMPED), "{health:?}");
+            health.healthy_nodes() == 3
+        };
+        eventually("all servers count", QUARANTINE_LIMIT, all).await;
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn without_the_right_to_read_the_clock_votes_count<A: Adapter>() {
+    let servers = three([0.0; 3]);
+    for clock in &servers {
+        clock.server.command(&["ACL", "SETUSER", "default", "-time"]);
+    }
+    let warnings = Warnings::default();
+    let _subscribed = warnings.subscribe();
+    let redlock = guarded::<A>(urls(&servers));
+    vouch(&redlock, 3).await;
+    servers[0].set_ahead(10.0);
+    redlock.lock("a", LONGEST).await.unwrap().release().await.unwrap();
+    assert_eq!([None; 3], reasons(&redlock.health().await)[..]);
+    assert_eq!(3, warnings.about("clock check not permitted"));
+}
