@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use axum::{Router, http::StatusCode, routing::post};
 use redlock_examples::{Nodes, post_to};
-use redlock_redis_rs::{ErrorKind, Redlock};
+use redlock_redis_rs::{ErrorKind, Lease, Redlock};
 use tokio::sync::{Semaphore, watch};
 use tokio::{net::TcpListener, task::JoinSet, time::timeout};
 
@@ -31,7 +31,7 @@ struct App {
 }
 
 async fn charge(State(app): State<App>, Path(invoice): Path<u64>) -> StatusCode {
-    let work = async move |_lease| app.bank.charge(invoice).await;
+    let work = async move |_lease: Lease| app.bank.charge(invoice).await;
     let lock = app.redlock.lock(format!("invoice:{invoice}"), Duration::from_secs(5));
     match lock.max_wait(Duration::from_millis(200)).run(work).await {
         Ok(()) => StatusCode::NO_CONTENT,

@@ -41,6 +41,8 @@
 //!   loss that is possible.
 //! - [`Status::quarantine`], so that waiting clients make no attempts meanwhile.
 //! - [`Vouch`](Request::Vouch), with which an operator ends a quarantine.
+//! - [`ServerClock`], with which a backend notices that the clock of its server has jumped ahead, so that keys have
+//!   expired early.
 //!
 //! Every request is sent to a node in quarantine, and carried out there. The core only does not count its votes. Thus
 //! all clients of a server need a backend that takes part, with the same bound.

@@ -3,9 +3,11 @@
 
 mod common;
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use common::*;
 use redlock_core::{Candidate, ErrorKind, Leadership, LeadershipState, LockStatus, Redlock};
@@ -29,6 +31,36 @@ fn spawn(world: &World, name: &str, candidate: Candidate, log: &Log) -> Leadersh
 
 fn read(log: &Log) -> Vec<String> {
     log.lock().unwrap().clone()
+}
+
+/// A loop that waits for changes without end.
+#[test]
+fn a_loop_over_a_final_state_lets_others_run() {
+    with_five(async |world| {
+        let candidate = world.redlock.lock("a", TTL).lead();
+        let leadership = candidate.leadership();
+        let guard = world.redlock.lock("b", TTL).await.unwrap();
+        let lease = guard.lease();
+        guard.release().await.unwrap();
+        drop(candidate);
+        let mut leaderships = pin!(async {
+            loop {
+                assert_eq!(LeadershipState::Ended, leadership.changed().await);
+            }
+        });
+        let mut leases = pin!(async {
+            loop {
+                lease.changed().await;
+            }
+        });
+        let mut polls = 0;
+        poll_fn(|cx: &mut Context<'_>| {
+            assert!(leaderships.as_mut().poll(cx).is_pending() && leases.as_mut().poll(cx).is_pending());
+            polls += 1;
+            if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    });
 }
 
 #[test]

@@ -93,6 +93,9 @@ pub(super) const READERS: &[Right] = &[
     ("SET NAME:writer", &["set", GATE, "1"]),
 ];
 
+/// The right to notice jumps of the clock, with a longest TTL.
+pub(super) const CLOCK: &[Right] = &[("TIME", &["time"])];
+
 /// The rights without which something is slower.
 pub(super) const USEFUL: &[Right] = &[
     ("CLIENT TRACKING", &["client", "tracking", "on"]),
@@ -122,7 +125,7 @@ pub(super) async fn gather<C: Connection>(
         latency = latency.max(runtime.now().saturating_duration_since(start));
     }
     let readers = if settings.readers { READERS } else { &[] };
-    let denied = denied(session, [NEEDED, readers, USEFUL].concat()).await;
+    let denied = denied(session, [NEEDED, readers, CLOCK, USEFUL].concat()).await;
     let first = reading(session, runtime).await;
     let mut speed = None;
     if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {

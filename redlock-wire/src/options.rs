@@ -271,6 +271,11 @@ impl Options {
     /// other servers still grants locks. [`Redlock::health`](redlock_core::Redlock::health) reports the quarantine and
     /// the time left.
     ///
+    /// A server whose wall clock steps forward, or runs fast, loses locks too, because keys expire early. The clock is
+    /// read with `TIME` behind each vote and once a second: see
+    /// [`ServerClock`](redlock_core::node::ServerClock). Without the right to run it, jumps are not detected, and a
+    /// warning is logged.
+    ///
     /// Longer TTLs of locks, extensions and resumed leases are rejected. `keep_for` is not limited, and its keys are not
     /// protected.
     ///

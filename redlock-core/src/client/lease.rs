@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::attempts::let_others_run;
 use crate::client::handle::Handle;
 use crate::client::until_state::UntilState;
 use crate::lease::record::Record;
@@ -153,7 +154,8 @@ impl Lease {
 
     /// Waits until the state differs from the present one, and returns the new state.
     ///
-    /// The present state is that at the time of the call. A loss is final: after one, this returns at once.
+    /// The present state is that at the time of the call. A loss is final: after one, this returns it again without a
+    /// wait, so a loop must end there.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
@@ -169,10 +171,18 @@ impl Lease {
     /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
         let before = self.state();
-        UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), move |look| {
+        let was_lost = matches!(before, LeaseState::Lost(_));
+        let changed = UntilState::new(Arc::clone(&self.handle), Arc::clone(&self.record), move |look| {
             let is_lost = matches!(look.state, LeaseState::Lost(_));
             (is_lost || look.state != before).then(|| look.state.clone())
-        })
+        });
+        async move {
+            if was_lost {
+                // A loop that does not end here must not stop the other tasks of its thread.
+                let_others_run().await;
+            }
+            changed.await
+        }
     }
 
     /// Waits until the lock is lost, and returns the reason.

@@ -28,7 +28,7 @@ impl Owner {
                 None => Ok(Self(label.into())),
                 Some(wrong) => Err(Error::invalid(format!(
                     "invalid owner label {label:?}: contains {wrong:?}; allowed: printable ASCII except spaces, \
-                     quotes, backslashes and '#'"
+                     quotes, backticks, backslashes and '#'"
                 ))),
             },
             long => Err(Error::invalid(format!("an owner label is {long} bytes long; the limit is 64"))),

@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use event_listener::Event;
 
+use crate::client::attempts::let_others_run;
 use crate::client::handle::Handle;
 use crate::client::lease::Lease;
 use crate::client::observe::Observer;
@@ -148,7 +149,8 @@ impl Leadership {
 
     /// Waits until the state differs from the present one, and returns the new state.
     ///
-    /// The present state is that at the time of the call. After [`Ended`](LeadershipState::Ended), this returns at once.
+    /// The present state is that at the time of the call. [`Ended`](LeadershipState::Ended) is final: after it, this
+    /// returns `Ended` again without a wait, so a loop must end there.
     /// Terms that begin and end before the next poll may be missed.
     ///
     /// ```
@@ -178,6 +180,10 @@ impl Leadership {
     pub fn changed(&self) -> impl Future<Output = LeadershipState> + Send + 'static + use<> {
         let (this, before) = (self.clone(), self.state());
         async move {
+            if before == LeadershipState::Ended {
+                // A loop that does not end here must not stop the other tasks of its thread.
+                let_others_run().await;
+            }
             loop {
                 let mut changed = this.0.changed.listen();
                 let state = this.state();
