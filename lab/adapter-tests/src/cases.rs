@@ -3,9 +3,9 @@
 use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, clocks, contention, costs, crowd, extension, fencing,
-    forgotten, grace, grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down,
-    node_lists, observing, outages, prefixes, processes, programs, readers, reconnect, runtimes, split_votes,
-    stale, waiting, work,
+    forgotten, grace, grants, healthy, interop, jumps, keepalive, limits, losses, majority_down,
+    minority_down, node_lists, observing, outages, prefixes, processes, programs, readers, reconnect,
+    runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -364,6 +364,9 @@ macro_rules! __cases {
             }
             grace {
                 work_is_signaled_a_grace_period_before_its_lock_ends
+            }
+            jumps {
+                leases_never_overlap_while_clocks_jump
             }
             keepalive {
                 work_several_times_as_long_as_the_ttl_keeps_the_lock

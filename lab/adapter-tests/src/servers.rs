@@ -15,6 +15,7 @@ pub(crate) mod grace;
 pub(crate) mod grants;
 pub(crate) mod healthy;
 pub(crate) mod interop;
+pub(crate) mod jumps;
 pub(crate) mod keepalive;
 pub(crate) mod limits;
 pub(crate) mod losses;

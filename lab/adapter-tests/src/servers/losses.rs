@@ -21,17 +21,17 @@ const SECONDS: &str = "REDLOCK_LOSSES_SECONDS";
 
 /// The witness of one lock: the leases that were granted last, and what it has counted.
 #[derive(Default)]
-struct Witness {
+pub(super) struct Witness {
     leases: Mutex<Vec<Lease>>,
-    grants: AtomicU64,
-    overlaps: AtomicU64,
+    pub(super) grants: AtomicU64,
+    pub(super) overlaps: AtomicU64,
     losses: AtomicU64,
-    over: AtomicBool,
+    pub(super) over: AtomicBool,
 }
 
 impl Witness {
     /// Records a lease that was granted or extended just now, and counts the others that are valid.
-    fn record(&self, lease: &Lease) {
+    pub(super) fn record(&self, lease: &Lease) {
         let mut leases = self.leases.lock().unwrap();
         leases.retain(Lease::is_held);
         let others = leases.iter().filter(|other| other.fingerprint() != lease.fingerprint());
@@ -41,7 +41,7 @@ impl Witness {
         leases.push(lease.clone());
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 }
