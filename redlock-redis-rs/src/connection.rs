@@ -5,6 +5,7 @@
 //! every time limit, and are carried out late.
 
 use std::fmt;
+use std::time::Duration;
 
 use redis::ConnectionInfo;
 use redlock_wire::{Command, Credentials, Failure, Hub, Pipeline, Reply, SocketHandle};
@@ -166,6 +167,13 @@ impl redlock_wire::Connection for Connection {
 
     fn call(&self, command: Vec<u8>) -> impl Future<Output = Result<Reply, Failure>> + Send {
         self.pipeline.call(command)
+    }
+
+    fn timed(
+        &self,
+        requests: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<(Vec<Reply>, Option<Duration>), Failure>> + Send {
+        self.pipeline.timed(requests)
     }
 
     fn pipeline(&self, requests: Vec<Vec<u8>>) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send {

@@ -4,7 +4,9 @@
 //! reconnecting, and the interpretation of replies.
 
 use std::future::{Future, pending};
+use std::time::Duration;
 
+use crate::admission::clock;
 use crate::credentials::Credentials;
 use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
@@ -95,6 +97,25 @@ pub trait Connection: Send + Sync + 'static {
         &self,
         requests: Vec<Self::Packed>,
     ) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
+
+    /// Sends several commands as [`pipeline`](Connection::pipeline) does, and reads the clock of the server behind them.
+    ///
+    /// Returns the replies, and the time since the Unix epoch; `None` if the server does not permit `TIME`. One reading
+    /// may serve several requests that are sent together, if it is behind all of them. The default sends `TIME` as the
+    /// last command.
+    ///
+    /// Errors and cancel safety are those of [`pipeline`](Connection::pipeline).
+    fn timed(
+        &self,
+        mut requests: Vec<Self::Packed>,
+    ) -> impl Future<Output = Result<(Vec<Reply>, Option<Duration>), Failure>> + Send {
+        requests.push(Self::pack(clock::TIME));
+        async {
+            let mut replies = self.pipeline(requests).await?;
+            let time = replies.pop().as_ref().and_then(clock::time);
+            Ok((replies, time))
+        }
+    }
 
     /// Returns whether the hub receives the server's pushes.
     ///

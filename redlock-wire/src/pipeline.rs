@@ -10,6 +10,7 @@
 //! - A request that is dropped before the driver takes it is never sent. One that is dropped later is carried out
 //!   once; its slot stays occupied until its replies have arrived, and they are discarded.
 //! - The commands of one request are sent together or not at all. No other command comes between them.
+//! - A reading of the clock comes behind the requests of its write that need it. Each of them has it as its last reply.
 //! - No request waits for a driver that is gone. A request that the driver did not take was not sent. A later one fails
 //!   at once.
 //! - The number of slots is that of the requests in flight, however long a caller leaves a reply unread.
@@ -28,12 +29,13 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use self::driver::Driver;
 pub use self::driver::Socket;
-use self::outbox::{Outbox, Replies};
+use self::outbox::{Outbox, Packed, Replies};
 pub use self::resp::decode;
 use crate::message::{Failure, Reply};
 use crate::push::Hub;
@@ -62,7 +64,7 @@ impl Pipeline {
     ///
     /// - A [`Failure`]: there is no reply.
     pub async fn call(&self, command: Vec<u8>) -> Result<Reply, Failure> {
-        let mut replies = self.request(command, 1).await?;
+        let mut replies = self.request(command, 1, false).await?;
         replies.pop().ok_or_else(|| Failure::maybe_sent("the reply is missing"))
     }
 
@@ -78,11 +80,30 @@ impl Pipeline {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        self.request(commands.concat(), commands.len()).await.map(SmallVec::into_vec)
+        self.request(commands.concat(), commands.len(), false).await.map(SmallVec::into_vec)
     }
 
-    fn request(&self, bytes: Vec<u8>, commands: usize) -> Request<'_> {
-        Request { outbox: &self.0, stage: Stage::New { bytes, commands } }
+    /// Sends several commands together, and reads the clock of the server behind them.
+    ///
+    /// One `TIME` follows all requests of this kind that are written together. Returns the replies and the time, as
+    /// [`Connection::timed`](crate::Connection::timed).
+    ///
+    /// # Errors
+    ///
+    /// - A [`Failure`]: a reply is missing.
+    pub async fn timed(&self, mut commands: Vec<Vec<u8>>) -> Result<(Vec<Reply>, Option<Duration>), Failure> {
+        let number = commands.len();
+        let bytes = if number == 1 { commands.pop().unwrap_or_default() } else { commands.concat() };
+        let mut replies = self.request(bytes, number, true).await?;
+        let time = match replies.pop() {
+            Some(Reply::Int(micros)) => u64::try_from(micros).ok().map(Duration::from_micros),
+            _ => None,
+        };
+        Ok((replies.into_vec(), time))
+    }
+
+    fn request(&self, bytes: Vec<u8>, commands: usize, timed: bool) -> Request<'_> {
+        Request { outbox: &self.0, stage: Stage::New(Packed { bytes, commands, timed }) }
     }
 
     /// Returns whether the connection is lost.
@@ -121,7 +142,7 @@ struct Request<'a> {
 }
 
 enum Stage {
-    New { bytes: Vec<u8>, commands: usize },
+    New(Packed),
     InSlot(usize),
     Over,
 }
@@ -131,7 +152,7 @@ impl Future for Request<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match mem::replace(&mut self.stage, Stage::Over) {
-            Stage::New { bytes, commands } => match self.outbox.put(bytes, commands, cx.waker()) {
+            Stage::New(request) => match self.outbox.put(request, cx.waker()) {
                 Ok(slot) => {
                     self.stage = Stage::InSlot(slot);
                     Poll::Pending

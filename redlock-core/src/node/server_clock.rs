@@ -38,7 +38,9 @@ const MAX_BASELINES: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
     /// The time before the request was sent, on the clock of the [`Runtime`](crate::runtime::Runtime).
-    pub sent: Instant,
+    ///
+    /// If it is `None`, the reading is compared with earlier ones, and does not bound later ones.
+    pub sent: Option<Instant>,
     /// The time of the server since the Unix epoch.
     pub server: Duration,
     /// The time after the reply was read, on the clock of the [`Runtime`](crate::runtime::Runtime).
@@ -48,7 +50,7 @@ pub struct ClockReading {
 /// The wall clock of one server, compared with the clock of this process.
 ///
 /// A backend that takes part in [restart admission](crate::node#restart-admission) reads the clock of its server behind
-/// every vote, in the same pipeline, and at least once a second. After a [jump](Self::jump), the node is in quarantine
+/// every vote, in the same pipeline, and once a second with the time before the request. After a [jump](Self::jump), the node is in quarantine
 /// for [`Quarantine::duration`](crate::node::Quarantine::duration), on the clock of the client. The vote of that
 /// reading does not count.
 ///
@@ -59,7 +61,7 @@ pub struct ClockReading {
 /// let mut clock = ServerClock::default();
 /// let at = |seconds, server| {
 ///     let sent = Instant::ORIGIN + Duration::from_secs(seconds);
-///     ClockReading { sent, server, received: sent + Duration::from_millis(1) }
+///     ClockReading { sent: Some(sent), server, received: sent + Duration::from_millis(1) }
 /// };
 /// let (first, kept) = (Duration::from_secs(1_800_000_000), Duration::from_secs(30));
 /// assert_eq!(None, clock.jump(at(0, first), kept));
@@ -94,7 +96,7 @@ impl ServerClock {
         let ClockReading { sent, server, received } = reading;
         let rated = nanos(received.elapsed_since_origin()) / RATE;
         let difference = |at: Instant| nanos(server).saturating_sub(nanos(at.elapsed_since_origin()));
-        let (least, greatest) = (difference(received), difference(sent).saturating_sub(rated));
+        let least = difference(received);
         let excess = self
             .baselines
             .front()
@@ -103,7 +105,9 @@ impl ServerClock {
         if jumped {
             self.baselines.clear();
         }
-        self.keep(Baseline { received, bound: greatest }, kept);
+        if let Some(sent) = sent {
+            self.keep(Baseline { received, bound: difference(sent).saturating_sub(rated) }, kept);
+        }
         jumped.then(|| Duration::from_nanos(excess.unsigned_abs()))
     }
 
@@ -165,7 +169,7 @@ mod tests {
             let server = EPOCH + micros(self.now + self.ahead);
             self.now += back;
             let received = Instant::ORIGIN + micros(self.now);
-            self.clock.jump(ClockReading { sent, server, received }, KEPT)
+            self.clock.jump(ClockReading { sent: Some(sent), server, received }, KEPT)
         }
 
         fn pass(&mut self, micros: u64) {
@@ -227,6 +231,21 @@ mod tests {
         world.ahead = 10_000_000;
         world.clock.restart();
         assert_eq!(None, world.read(50, 50));
+    }
+
+    #[test]
+    fn a_reading_without_the_time_before_it_bounds_no_later_one() {
+        let (mut world, mut clock) = (World::new(), ServerClock::default());
+        let mut read = |ahead: u64, is_bound: bool| {
+            world.pass(1_000_000);
+            let now = Instant::ORIGIN + micros(world.now);
+            let server = EPOCH + micros(world.now + ahead);
+            clock.jump(ClockReading { sent: is_bound.then_some(now), server, received: now }, KEPT)
+        };
+        assert_eq!(None, read(0, false));
+        assert_eq!(None, read(500_000, true), "there is no bound");
+        assert!(read(900_000, false).is_some());
+        assert_eq!(None, read(2_000_000, true), "there is no bound after a jump");
     }
 
     #[test]

@@ -8,34 +8,18 @@ use std::time::Duration;
 use redlock_core::node::ClockReading;
 use redlock_core::runtime::{Instant, Runtime};
 
-use crate::connection::Connection;
-use crate::message::{Command, Failure, Reply};
+use crate::message::{Command, Reply};
 
 /// The command that reads the clock.
 pub(crate) const TIME: Command<'static> = Command::Other { name: "TIME", args: &[] };
 
-/// Sends requests and a reading of the clock behind them, in one pipeline.
-///
-/// Returns the replies to the requests, and the reading; `None` if the server permits none.
-pub(crate) async fn timed<K: Connection>(
-    connection: &K,
-    mut requests: Vec<K::Packed>,
-    runtime: &dyn Runtime,
-) -> Result<(Vec<Reply>, Option<ClockReading>), Failure> {
-    let sent = runtime.now();
-    requests.push(K::pack(TIME));
-    let mut replies = connection.pipeline(requests).await?;
-    let reading = replies.pop().and_then(|reply| reading(sent, &reply, runtime));
-    Ok((replies, reading))
-}
-
 /// Returns the reading of a reply to `TIME` that was received just now; `None` if it is an error.
 pub(crate) fn reading(sent: Instant, reply: &Reply, runtime: &dyn Runtime) -> Option<ClockReading> {
-    Some(ClockReading { sent, server: time(reply)?, received: runtime.now() })
+    Some(ClockReading { sent: Some(sent), server: time(reply)?, received: runtime.now() })
 }
 
 /// Reads the time since the Unix epoch from the reply to `TIME`.
-fn time(reply: &Reply) -> Option<Duration> {
+pub(crate) fn time(reply: &Reply) -> Option<Duration> {
     let Reply::Array(parts) = reply else { return None };
     let [Reply::Bytes(seconds), Reply::Bytes(micros)] = &**parts else { return None };
     let number = |digits: &[u8]| str::from_utf8(digits).ok()?.parse().ok();

@@ -1,14 +1,15 @@
 //! The task that keeps the admission of a connection up to date.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::node::{ClockReading, QuarantineReason};
 use redlock_core::runtime::{Instant, Runtime};
 
+use super::Behind;
 use super::look::{GET, Look, found};
-use super::{Behind, clock};
 use crate::connection::Connection;
 use crate::first::first;
 use crate::gate::rule::{Finding, Memory, Standing};
@@ -32,6 +33,8 @@ pub(crate) struct Keeper {
     /// Ensures that missing rights are logged once.
     denied: Once,
     clock_denied: Once,
+    /// The last time of the server that was read behind a vote and checked, in microseconds.
+    checked: AtomicU64,
     /// The last failure that was logged.
     failure: Mutex<Option<String>>,
 }
@@ -52,7 +55,15 @@ impl Keeper {
     pub(crate) fn new(label: &str, longest: Arc<Longest>) -> Self {
         let (memory, failure) = (Mutex::default(), Mutex::default());
         let (denied, clock_denied) = (Once::new(), Once::new());
-        Self { label: label.to_owned(), longest, memory, denied, clock_denied, failure }
+        Self {
+            label: label.to_owned(),
+            longest,
+            memory,
+            denied,
+            clock_denied,
+            checked: AtomicU64::new(0),
+            failure,
+        }
     }
 
     /// Returns how long a server stays in quarantine.
@@ -71,6 +82,23 @@ impl Keeper {
     /// A look is applied before the reading that was sent with it. It shows whether this is the same server.
     pub(crate) fn read_clock(&self, gate: &Gate, reading: Option<ClockReading>) {
         let Some(reading) = reading else { return };
+        self.judge_clock(gate, reading);
+    }
+
+    /// Applies the time of the server that was read behind a vote, just now.
+    ///
+    /// It is not a bound for later readings, so the time before the request is not needed.
+    pub(crate) fn check_clock(&self, gate: &Gate, server: Duration, runtime: &dyn Runtime) {
+        let micros = u64::try_from(server.as_micros()).unwrap_or(u64::MAX);
+        // Votes that are sent together have one reading. The first reply has the strictest bound.
+        if self.checked.load(Ordering::Acquire) == micros {
+            return;
+        }
+        self.judge_clock(gate, ClockReading { sent: None, server, received: runtime.now() });
+        self.checked.store(micros, Ordering::Release);
+    }
+
+    fn judge_clock(&self, gate: &Gate, reading: ClockReading) {
         let jumped = locked(&self.memory).read_clock(reading, self.wait());
         let Some((ahead, is_new)) = jumped else { return };
         gate.lose(QuarantineReason::ClockJumped);
@@ -215,15 +243,16 @@ impl Keeper {
 
 impl<K: Connection> Checked<'_, K> {
     /// Sends requests in one pipeline, and reads the clock behind them if that is permitted.
-    pub(crate) async fn timed(
+    async fn timed(
         &self,
         requests: Vec<K::Packed>,
         runtime: &dyn Runtime,
     ) -> Result<(Vec<Reply>, Option<ClockReading>), Failure> {
-        if self.clock {
-            clock::timed(self.connection, requests, runtime).await
-        } else {
-            Ok((self.connection.pipeline(requests).await?, None))
+        if !self.clock {
+            return Ok((self.connection.pipeline(requests).await?, None));
         }
+        let sent = Some(runtime.now());
+        let (replies, time) = self.connection.timed(requests).await?;
+        Ok((replies, time.map(|server| ClockReading { sent, server, received: runtime.now() })))
     }
 }

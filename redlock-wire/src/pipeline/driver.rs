@@ -6,9 +6,11 @@ use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use super::outbox::{Arrived, Outbox};
+use super::outbox::{Arrived, Expected, Outbox};
 use super::resp::decode;
+use crate::admission::clock::time;
 use crate::message::{RUNTIME_ENDED, Reply};
 use crate::push::Hub;
 use crate::scanner::{Scanner, Violation};
@@ -53,9 +55,8 @@ pub(super) struct Driver<S: Socket> {
     socket: S,
     hub: Hub,
     scanner: Scanner,
-    /// The slots of the requests that were taken, in the order of their replies, and the number of replies that each
-    /// still lacks.
-    sent: VecDeque<(usize, usize)>,
+    /// The replies to the requests that were taken, in their order.
+    sent: VecDeque<Expected>,
     /// The requests that are being written.
     out: Vec<u8>,
     /// The number of bytes of `out` that are written.
@@ -183,24 +184,39 @@ impl<S: Socket> Driver<S> {
             if *kind == b'>' {
                 forward(&self.hub, &reply);
             } else {
-                let Some((slot, missing)) = self.sent.front_mut() else {
-                    return Err(match reply {
-                        // Such as that it has too many clients.
-                        Reply::Error(message) => message,
-                        _ => "the server sent a reply without a request".to_owned(),
-                    });
-                };
-                *missing -= 1;
-                let (slot, is_last) = (*slot, *missing == 0);
-                if is_last {
-                    self.sent.pop_front();
+                match self.sent.front_mut() {
+                    Some(Expected::Replies { slot, missing, timed }) => {
+                        *missing -= 1;
+                        let (slot, is_over) = (*slot, *missing == 0);
+                        self.arrived.push(Arrived { slot, reply, is_last: is_over && !*timed });
+                        if is_over {
+                            self.sent.pop_front();
+                        }
+                    }
+                    Some(Expected::Time(slots)) => {
+                        // A number, because a copy of it is cheap.
+                        let reply = time(&reply).map_or(reply, |time| Reply::Int(micros(time)));
+                        let of = |slot| Arrived { slot, reply: reply.clone(), is_last: true };
+                        self.arrived.extend(mem::take(slots).into_iter().map(of));
+                        self.sent.pop_front();
+                    }
+                    None => {
+                        return Err(match reply {
+                            // Such as that it has too many clients.
+                            Reply::Error(message) => message,
+                            _ => "the server sent a reply without a request".to_owned(),
+                        });
+                    }
                 }
-                self.arrived.push(Arrived { slot, reply, is_last });
             }
             bytes = &bytes[size..];
         }
         Ok(())
     }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

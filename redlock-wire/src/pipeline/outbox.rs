@@ -35,16 +35,41 @@ struct State {
     lost: Option<String>,
 }
 
-/// The replies to one request. Most requests are a single command.
-pub(super) type Replies = SmallVec<[Reply; 1]>;
+/// The replies to one request. Most requests are a single command, with or without a reading of the clock.
+pub(super) type Replies = SmallVec<[Reply; 2]>;
+
+/// A request in its wire format.
+pub(super) struct Packed {
+    pub(super) bytes: Vec<u8>,
+    /// The number of its commands.
+    pub(super) commands: usize,
+    /// True if a reading of the clock follows, which is its last reply.
+    pub(super) timed: bool,
+}
+
+/// The next replies of the server.
+pub(super) enum Expected {
+    /// The replies to one request.
+    Replies {
+        slot: usize,
+        /// The number of replies that are missing.
+        missing: usize,
+        /// True if a reading of the clock follows.
+        timed: bool,
+    },
+    /// A reading of the clock, for these slots.
+    Time(Vec<usize>),
+}
+
+/// The command that reads the clock, behind all requests of a write that need it.
+const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 
 /// A request and what is known about it.
 enum Slot {
     Free,
     /// The driver has not taken it yet.
     Waiting {
-        bytes: Vec<u8>,
-        commands: usize,
+        request: Packed,
         waker: Waker,
     },
     Sent {
@@ -79,12 +104,12 @@ impl Outbox {
     }
 
     /// Puts a request behind all others. Returns its slot.
-    pub(super) fn put(&self, bytes: Vec<u8>, commands: usize, waker: &Waker) -> Result<usize, Failure> {
+    pub(super) fn put(&self, request: Packed, waker: &Waker) -> Result<usize, Failure> {
         let mut state = self.state();
         if let Some(reason) = &state.lost {
             return Err(Failure::not_sent(reason));
         }
-        let slot = state.occupy(Slot::Waiting { bytes, commands, waker: waker.clone() });
+        let slot = state.occupy(Slot::Waiting { request, waker: waker.clone() });
         state.waiting.push_back(slot);
         let driver = state.driver.take();
         drop(state);
@@ -124,29 +149,35 @@ impl Outbox {
         drop(before);
     }
 
-    /// Takes requests that wait, up to about `limit` bytes in `out`. Adds their slots and numbers of commands to
-    /// `sent`.
+    /// Takes requests that wait, up to about `limit` bytes in `out`. Adds the replies to come to `sent`.
     ///
     /// Returns whether others still wait. If not, it registers the driver to be woken by the next request.
     pub(super) fn take(
         &self,
         out: &mut Vec<u8>,
         limit: usize,
-        sent: &mut VecDeque<(usize, usize)>,
+        sent: &mut VecDeque<Expected>,
         waker: &Waker,
     ) -> bool {
         let mut state = self.state();
+        let mut timed_slots = Vec::new();
         while out.len() < limit {
             let Some(slot) = state.waiting.pop_front() else { break };
-            if let Slot::Waiting { bytes, commands, waker } =
-                mem::replace(&mut state.slots[slot], Slot::Abandoned)
-            {
+            if let Slot::Waiting { request, waker } = mem::replace(&mut state.slots[slot], Slot::Abandoned) {
+                let Packed { bytes, commands, timed } = request;
                 out.extend_from_slice(&bytes);
-                sent.push_back((slot, commands));
+                sent.push_back(Expected::Replies { slot, missing: commands, timed });
+                if timed {
+                    timed_slots.push(slot);
+                }
                 state.slots[slot] = Slot::Sent { replies: Replies::new(), waker };
             } else {
                 state.vacate(slot);
             }
+        }
+        if !timed_slots.is_empty() {
+            out.extend_from_slice(TIME);
+            sent.push_back(Expected::Time(timed_slots));
         }
         let has_more = !state.waiting.is_empty();
         let is_registered = state.driver.as_ref().is_some_and(|driver| driver.will_wake(waker));

@@ -99,6 +99,17 @@ impl World {
         started(async move { pipeline.call_all(commands).await })
     }
 
+    /// Starts a request with a reading of the clock, whose time in microseconds is the last number.
+    fn timed(&self, commands: &[&str]) -> Call {
+        let pipeline = Arc::clone(&self.pipeline);
+        let commands = commands.iter().map(|command| command.as_bytes().to_vec()).collect();
+        started(async move {
+            let (mut replies, time) = pipeline.timed(commands).await?;
+            replies.push(time.map_or(Reply::Nil, |time| Reply::Int(time.as_micros().try_into().unwrap())));
+            Ok(replies)
+        })
+    }
+
     /// Lets the driver do all that it can.
     fn drive(&mut self) {
         if self.driver.as_mut().is_some_and(|driver| driver.now_or_never().is_some()) {
@@ -159,6 +170,30 @@ fn requests_that_wait_are_one_write_in_the_order_of_their_first_polls() {
     assert_eq!(vec![Reply::Int(2), Reply::Int(3)], ended(b).unwrap());
     assert_eq!(1, number(a));
     assert_eq!(Vec::<String>::new(), world.writes());
+}
+
+#[test]
+fn one_reading_of_the_clock_follows_the_requests_of_a_write() {
+    let mut world = World::new();
+    let (a, b, dropped, c) =
+        (world.timed(&["a"]), world.call("b"), world.timed(&["d"]), world.timed(&["c", "C"]));
+    let time = "*1\r\n$4\r\nTIME\r\n";
+    assert_eq!(vec![format!("abdcC{time}")], world.writes());
+    drop(dropped);
+    world.say(":1\r\n:2\r\n:9\r\n:3\r\n:4\r\n");
+    assert_eq!(2, number(b), "it does not wait for the clock");
+    let mut a = a;
+    assert!((&mut a).now_or_never().is_none());
+    let later = world.timed(&["e"]);
+    assert_eq!(vec![format!("e{time}")], world.writes());
+    world.say("*2\r\n$1\r\n7\r\n$1\r\n5\r\n");
+    let seven = Reply::Int(7_000_005);
+    assert_eq!(vec![Reply::Int(1), seven.clone()], ended(a).unwrap());
+    assert_eq!(vec![Reply::Int(3), Reply::Int(4), seven], ended(c).unwrap());
+    world.say(":5\r\n-NOPERM\r\n");
+    assert_eq!(vec![Reply::Int(5), Reply::Nil], ended(later).unwrap(), "not permitted");
+    let (slots, free) = world.slots();
+    assert_eq!(slots, free);
 }
 
 #[test]
