@@ -23,7 +23,7 @@ use crate::round::{Effort, Slice, interleaved, median, ratios};
 
 const GROUP: &str = "Restart admission, five servers, current-thread runtime";
 
-/// The number of rounds of published results. The goal is 3 % away, so there are more than elsewhere.
+/// The number of rounds of published results. The goal is 7 % away, so there are more than elsewhere.
 const ROUNDS: usize = 15;
 
 /// The settings of each client: with restart admission, then without.

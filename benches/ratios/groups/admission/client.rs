@@ -45,7 +45,7 @@ impl Client {
 
     /// Returns the goal for cycles per second.
     pub(super) fn goal(self) -> Option<Goal> {
-        (self == Self::Redis).then_some(Goal::AtLeast(0.97))
+        (self == Self::Redis).then_some(Goal::AtLeast(0.93))
     }
 
     /// Creates the user of [`RedisResp2`](Self::RedisResp2), which is not permitted to switch to RESP3.
