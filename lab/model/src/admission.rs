@@ -54,6 +54,7 @@
 //! sent. Here the vote of an acquire that was carried out during the wait counts when the wait is over.
 
 mod client;
+mod clock;
 mod description;
 mod loss;
 mod property;
@@ -64,6 +65,7 @@ mod state;
 mod step;
 mod variant;
 
+pub use self::clock::{Clocks, FirstLook};
 pub use self::loss::Loss;
 pub use self::property::Property;
 pub use self::protocol::Admission;

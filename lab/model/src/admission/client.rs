@@ -2,7 +2,7 @@
 
 use crate::admission::protocol::Admission;
 use crate::admission::scope::Transport;
-use crate::admission::state::{Check, Client, Extend, Key, Link, Phase, Request, State, Vote};
+use crate::admission::state::{Check, Client, Extend, Key, Phase, Request, State, Vote};
 use crate::admission::variant::Variant;
 use crate::scope::CLIENTS;
 
@@ -10,8 +10,8 @@ impl Admission {
     pub(crate) fn begin(self, state: &mut State, client: usize) {
         let ttl = self.ttl(state, client);
         let Client { attempts, seen, .. } = state.clients[client];
-        let (phase, attempts) = (Phase::Acquiring, attempts + 1);
-        state.clients[client] = Client { phase, attempts, ttl, round: ttl, seen, ..Client::default() };
+        let (phase, attempts, round) = (Phase::Acquiring, attempts + 1, self.validity(ttl));
+        state.clients[client] = Client { phase, attempts, ttl, round, seen, ..Client::default() };
         for node in self.nodes(state) {
             node.links[client].acquire = Request::Pending;
         }
@@ -19,7 +19,7 @@ impl Admission {
 
     pub(crate) fn extend(self, state: &mut State, client: usize) {
         let is = &mut state.clients[client];
-        (is.phase, is.round, is.extensions) = (Phase::Extending, is.ttl, is.extensions + 1);
+        (is.phase, is.round, is.extensions) = (Phase::Extending, self.validity(is.ttl), is.extensions + 1);
         for node in self.nodes(state) {
             node.links[client].extend = Extend::Pending;
         }
@@ -33,8 +33,7 @@ impl Admission {
             for data in [Some(&mut node.data), node.copy.as_mut()].into_iter().flatten() {
                 data.key = data.key.filter(|key| !key.is_of(client));
             }
-            let Link { check, own_wait, knew, .. } = node.links[client];
-            node.links[client] = Link { check, own_wait, knew, ..Link::default() };
+            node.links[client] = node.links[client].without_requests();
         }
     }
 
@@ -67,10 +66,16 @@ impl Admission {
         state.nodes[number].links[client].extend = Extend::None;
     }
 
+    /// Returns the part of a TTL that clients rely on.
+    fn validity(self, ttl: u8) -> u8 {
+        ttl - self.scope.clocks.map_or(0, |clocks| clocks.slack)
+    }
+
     fn vote(self, state: &mut State, client: usize, number: usize) {
         let counts = self.counts(state, client, number);
         let link = &mut state.nodes[number].links[client];
-        let keeps = self.scope.transport == Transport::Pushes && link.check == Check::Checked;
+        let notified = self.scope.transport == Transport::Pushes && self.scope.clocks.is_none();
+        let keeps = notified && link.check == Check::Checked;
         link.vote = match counts {
             true => Vote::Counted,
             false if keeps => Vote::Kept,
@@ -125,6 +130,9 @@ impl Admission {
                 link.own_wait = link.own_wait.saturating_sub(1);
             }
         }
+        for number in 0..self.scope.nodes {
+            self.tick_clock(state, number);
+        }
         for client in 0..CLIENTS {
             let is = &mut state.clients[client];
             let (round_open, phase) = (is.round > 1, is.phase);
@@ -147,6 +155,7 @@ impl Admission {
 
 /// Sets the key of a client with its full TTL.
 fn write(state: &mut State, client: usize, number: usize) {
-    let key = Key::new(client, state.clients[client].ttl);
+    let held = state.nodes[number].data.key.filter(|key| key.is_of(client)).map_or(0, |key| key.left);
+    let key = Key::new(client, state.clients[client].ttl.max(held));
     state.nodes[number].data.key = Some(key);
 }

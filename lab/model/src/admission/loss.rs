@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::admission::clock::Readings;
 use crate::admission::protocol::Admission;
 use crate::admission::scope::Transport;
 use crate::admission::state::{Check, Data, Node, Origin, Request, Stamp, State, Vote};
@@ -91,13 +92,18 @@ impl Admission {
             }
         }
         for (link, was_admitted) in node.links.iter_mut().zip(admitted) {
+            (link.knows_stamp, link.finds_outdated) = (false, false);
+            // Only a restart gives the server another run ID.
+            if self.scope.clocks.is_some() && link.knew && loss.is_restart() {
+                (link.is_other_server, link.readings) = (true, Readings::default());
+            }
             if loss != Loss::Flush && link.acquire == Request::Sent {
                 link.acquire = Request::None;
             }
             match self.check_after(loss, was_admitted) {
                 None => {}
                 Some(check) => {
-                    link.check = check;
+                    (link.check, link.age) = (check, 0);
                     link.vote = if link.vote == Vote::Kept { Vote::None } else { link.vote };
                 }
             }

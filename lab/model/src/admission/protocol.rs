@@ -38,7 +38,8 @@ impl Admission {
             && up_to(MOST_TICKS, scope.ttl)
             && up_to(3, scope.attempts)
             && up_to(3, scope.extensions)
-            && scope.losses <= 3;
+            && scope.losses <= 3
+            && scope.clocks.is_none_or(|clocks| clocks.fit(scope));
         assert!(fits, "too large: {scope}");
         Self { scope, variant }
     }
@@ -65,16 +66,23 @@ impl Admission {
             let idle = is.phase == Phase::Idle;
             steps.push(if idle { Step::Begin { client } } else { Step::End { client } });
         }
+        if !last && self.may_be_replaced(state, client) {
+            steps.push(Step::Replace { client });
+        }
         if is.phase == Phase::Held && is.extensions < self.scope.extensions[client] {
             steps.push(Step::Extend { client });
         }
-        let finished = last && self.needs_no_votes(state, client);
+        // Its looks may still serve others.
+        let finished = last && self.needs_no_votes(state, client) && !self.scope.helps_new_clients();
         for (node, on) in state.nodes.iter().enumerate().take(self.scope.nodes) {
             let link = on.links[client];
             let may_look = link.check == Check::Unchecked
                 || link.check == Check::Checked && on.data.stamp.origin != Origin::Present;
-            if may_look && !finished && self.variant != Variant::NoRule {
+            if may_look && !finished && self.variant != Variant::NoRule && self.scope.clocks.is_none() {
                 steps.push(Step::Look { client, node });
+            }
+            if self.scope.clocks.is_some() && !finished {
+                self.steps_of_watch(state, client, node, steps);
             }
             if link.check == Check::Unaware && self.variant == Variant::CountedByTheNewLink {
                 steps.push(Step::Hear { client, node });
@@ -114,6 +122,7 @@ impl Admission {
             *state = self.over();
             return;
         }
+        self.reduce_clocks(state);
         if state.losses == self.scope.losses {
             self.nodes(state).for_each(|node| node.copy = None);
         }
@@ -124,9 +133,9 @@ impl Admission {
             // Its writes in flight could only prevent grants.
             let last = self.is_last(state, client);
             for node in self.nodes(state) {
-                let Link { check, own_wait, knew, .. } = node.links[client];
-                let kept = Link { check, own_wait, knew, ..Link::default() };
-                node.links[client] = if last { Link::default() } else { kept };
+                let kept = node.links[client].without_requests();
+                let is_over = last && !self.scope.helps_new_clients();
+                node.links[client] = if is_over { Link::default() } else { kept };
             }
         }
     }
@@ -156,9 +165,15 @@ impl Model for Admission {
                 let age = self.scope.longest_ttl();
                 node.data.stamp = Stamp { origin: Origin::Present, age, longest };
             }
-            if self.scope.start == Start::Admitted {
-                let knew = self.scope.remembers;
-                node.links = [Link { check: Check::Checked, knew, ..Link::default() }; CLIENTS];
+            let old = match self.scope.start {
+                Start::Admitted => CLIENTS,
+                Start::NewClient => 1,
+                Start::NewClients | Start::NewNodes => 0,
+            };
+            let knew = self.scope.remembers;
+            node.links[..old].fill(Link { check: Check::Checked, knew, ..Link::default() });
+            if self.scope.clocks.is_some() {
+                self.begin_watched(node);
             }
         }
         state
@@ -172,6 +187,7 @@ impl Model for Admission {
         for client in 0..CLIENTS {
             self.steps_of(state, client, steps);
         }
+        self.steps_of_clocks(state, steps);
         if state.losses == self.scope.losses {
             return;
         }
@@ -200,6 +216,20 @@ impl Model for Admission {
             Step::Refill { client, node } => Self::refill(&mut next, client, node),
             Step::Copy { node } => next.nodes[node].copy = Some(self.copied(next.nodes[node].data)),
             Step::Lose { node, loss } => self.lose(&mut next, node, loss),
+            Step::Read { client, node } => self.compare(&mut next, client, node),
+            Step::Clock { node, by } => {
+                next.steps[usize::from(by < 0)] += 1;
+                self.step_clock(&mut next, node, by);
+            }
+            Step::RunFast { node } => {
+                next.steps[0] += 1;
+                next.nodes[node].is_fast = true;
+            }
+            Step::Reconnect { client, node } => self.reconnect(&mut next, client, node),
+            Step::Replace { client } => {
+                next.replacements += 1;
+                self.nodes(&mut next).for_each(|node| node.links[client] = Link::default());
+            }
         }
         self.decide(&mut next);
         self.reduce(&mut next);

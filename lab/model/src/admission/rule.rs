@@ -13,6 +13,11 @@ impl Admission {
             (Variant::NoRule, _) | (_, Check::Unaware) => true,
             (variant, Check::Unchecked) => variant == Variant::UncheckedCounts,
             (Variant::OwnWaitAlone, Check::Checked) => link.own_wait == 0,
+            (_, Check::Checked) if self.scope.clocks.is_some() => {
+                // The client learns of a stamp that another one has renewed by its next look.
+                let waits = link.own_wait > 0 && self.variant != Variant::NoOwnWait;
+                link.age >= self.wait(state, client) && !waits
+            }
             (_, Check::Checked) => {
                 let is_over = stamp.origin == Origin::Present && stamp.age >= self.wait(state, client);
                 is_over && link.own_wait == 0
@@ -28,6 +33,12 @@ impl Admission {
             return true;
         }
         let counts = self.is_admitted(state, client, node);
+        if self.scope.clocks.is_some() {
+            if counts && self.variant != Variant::NoReadingBehindVotes {
+                self.read(state, client, node);
+            }
+            return counts && self.is_admitted(state, client, node);
+        }
         if self.scope.transport == Transport::Pushes {
             return counts;
         }
@@ -53,6 +64,8 @@ impl Admission {
             Origin::Missing | Origin::Earlier => 0,
         };
         let begins = stamp.origin != Origin::Present;
+        let is_outdated = !begins && link.finds_outdated && self.variant != Variant::StampIsNotRenewed;
+        let age = if is_outdated { 0 } else { age };
         *stamp = Stamp { origin: Origin::Present, age, longest: stamp.longest.max(stated) };
         match self.variant {
             Variant::OwnWaitAlone => {
@@ -69,9 +82,12 @@ impl Admission {
                 }
                 link.knew = true;
             }
+            // The client remembers by its watch.
+            _ if self.scope.clocks.is_some() => {}
             _ => link.knew |= self.scope.bounds_differ(),
         }
         link.check = Check::Checked;
+        self.watch(state, client, number, begins || is_outdated);
         let seen = &mut state.clients[client].seen;
         *seen = (*seen).max(state.nodes[number].data.stamp.longest);
     }
@@ -100,6 +116,7 @@ impl Admission {
         let mut later = *state;
         for node in &mut later.nodes[..self.scope.nodes] {
             node.links[0] = Link::default();
+            node.is_fast = false;
         }
         later.clients[0] = Client::default();
         let look = |later: &mut State| {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::admission::clock::Clocks;
 use crate::admission::loss::Loss;
 use crate::scope::CLIENTS;
 
@@ -34,6 +35,8 @@ pub struct Scope {
     pub remembers: bool,
     /// True if a decision counts only nodes that are still admitted.
     pub rechecks: bool,
+    /// The bounds of the clocks; `None` if all clocks run evenly.
+    pub clocks: Option<Clocks>,
 }
 
 /// The state of the world at the beginning.
@@ -43,6 +46,8 @@ pub enum Start {
     Admitted,
     /// Every node was admitted long ago, and both clients have just started.
     NewClients,
+    /// Every node was admitted long ago. The first client knows that, and the second has just started.
+    NewClient,
     /// No node has a stamp, and both clients have just started.
     NewNodes,
 }
@@ -68,13 +73,15 @@ pub const SMALL: Scope = Scope {
     transport: Transport::Pushes,
     remembers: false,
     rechecks: false,
+    clocks: None,
 };
 
 impl Scope {
     /// Returns true if the clients differ in nothing but their names.
     pub(crate) fn is_symmetric(self) -> bool {
         let equal = |counts: [u8; CLIENTS]| counts[0] == counts[1];
-        equal(self.ttl) && equal(self.attempts) && equal(self.extensions)
+        let alike = self.start != Start::NewClient;
+        alike && equal(self.ttl) && equal(self.attempts) && equal(self.extensions)
     }
 
     /// Returns true if the clients have stated different bounds.
@@ -85,6 +92,11 @@ impl Scope {
     /// Returns the longest TTL of any client, beyond which no wait needs to be counted.
     pub(crate) fn longest_ttl(self) -> u8 {
         self.ttl[0].max(self.ttl[1])
+    }
+
+    /// Returns true if a client that needs no votes any more still watches clocks for clients that are new.
+    pub(crate) fn helps_new_clients(self) -> bool {
+        self.clocks.is_some_and(|clocks| self.start != Start::Admitted || clocks.replacements > 0)
     }
 
     pub(crate) fn quorum(self) -> usize {
@@ -107,10 +119,12 @@ impl fmt::Display for Scope {
         f.write_str(match self.start {
             Start::Admitted => "",
             Start::NewClients => ", new clients",
+            Start::NewClient => ", an old and a new client",
             Start::NewNodes => ", new nodes",
         })?;
         f.write_str(if self.transport == Transport::Looks { ", no notifications" } else { "" })?;
         f.write_str(if self.remembers { ", clients remember" } else { "" })?;
-        f.write_str(if self.rechecks { ", decisions look again" } else { "" })
+        f.write_str(if self.rechecks { ", decisions look again" } else { "" })?;
+        self.clocks.map_or(Ok(()), |clocks| clocks.fmt(f))
     }
 }

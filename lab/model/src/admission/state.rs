@@ -3,6 +3,7 @@
 //! Time is counted in ticks. Durations are stored as the number of remaining or passed ticks, so equal states at different
 //! times are one state.
 
+use crate::admission::clock::Readings;
 use crate::admission::scope::MOST_NODES;
 use crate::scope::CLIENTS;
 
@@ -12,6 +13,10 @@ pub struct State {
     pub(crate) nodes: [Node; MOST_NODES],
     pub(crate) clients: [Client; CLIENTS],
     pub(crate) losses: u8,
+    /// The steps of clocks so far, forward and back.
+    pub(crate) steps: [u8; 2],
+    /// The number of processes that were replaced so far.
+    pub(crate) replacements: u8,
 }
 
 /// A node, and its links.
@@ -21,6 +26,10 @@ pub(crate) struct Node {
     /// An older copy of the data: a snapshot, or a replica that is behind.
     pub(crate) copy: Option<Data>,
     pub(crate) links: [Link; CLIENTS],
+    /// True if the clock runs at twice its speed.
+    pub(crate) is_fast: bool,
+    /// The ticks during which a step of the clock matters to new clients, if no client has noticed it.
+    pub(crate) unnoticed: u8,
 }
 
 /// The data that a node may lose.
@@ -72,6 +81,19 @@ pub(crate) struct Link {
     pub(crate) own_wait: u8,
     /// True if the client has looked at this node before.
     pub(crate) knew: bool,
+    // The following fields are used only if clients watch the clocks.
+    /// The readings of the clock.
+    pub(crate) readings: Readings,
+    /// The age of the stamp: at the last look, and by the clock of the client since then.
+    pub(crate) age: u8,
+    /// True if the last look found the present stamp.
+    pub(crate) knows_stamp: bool,
+    /// True if the next look renews the present stamp, because the clock has jumped since the last one.
+    pub(crate) finds_outdated: bool,
+    /// True if the clock has jumped since the last look.
+    pub(crate) has_noticed: bool,
+    /// True if the client has last seen another server here.
+    pub(crate) is_other_server: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,20 +202,31 @@ impl Data {
 }
 
 impl Link {
-    /// Packs a link into 12 bits.
+    /// Returns what the client knows about the node, without its requests and votes there.
+    pub(crate) fn without_requests(self) -> Self {
+        let (acquire, extend, vote) = (Request::None, Extend::None, Vote::None);
+        Self { acquire, extend, vote, ..self }
+    }
+
+    /// Packs a link into 39 bits.
     fn bits(self) -> u64 {
         let bits = (self.check as u64) << 2 | self.acquire as u64;
         let bits = (bits << 2 | self.extend as u64) << 2 | self.vote as u64;
-        (bits << 3 | u64::from(self.own_wait)) << 1 | u64::from(self.knew)
+        let bits = (bits << 3 | u64::from(self.own_wait)) << 1 | u64::from(self.knew);
+        let bits = (bits << 20 | self.readings.bits()) << 3 | u64::from(self.age);
+        [self.knows_stamp, self.finds_outdated, self.has_noticed, self.is_other_server]
+            .iter()
+            .fold(bits, |bits, flag| bits << 1 | u64::from(*flag))
     }
 }
 
 impl Node {
-    /// Packs a node into 51 bits.
-    fn bits(self) -> u64 {
+    /// Packs a node into 109 bits.
+    fn bits(self) -> u128 {
         let copy = self.copy.map_or(0, |copy| 1 << 13 | copy.bits());
         let bits = self.data.bits() << 14 | copy;
-        self.links.iter().fold(bits, |bits, link| bits << 12 | link.bits())
+        let bits = (bits << 1 | u64::from(self.is_fast)) << 3 | u64::from(self.unnoticed);
+        self.links.iter().fold(u128::from(bits), |bits, link| bits << 39 | u128::from(link.bits()))
     }
 }
 
@@ -209,7 +242,7 @@ impl Client {
 /// A packed state without the names of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Packed {
-    words: [u64; 1 + MOST_NODES],
+    words: [u64; 1 + 2 * MOST_NODES],
     count: usize,
 }
 
@@ -222,15 +255,20 @@ impl AsRef<[u64]> for Packed {
 impl State {
     /// Packs a state of `count` nodes.
     pub(crate) fn pack(&self, count: usize) -> Packed {
-        let mut words = [0; 1 + MOST_NODES];
-        let clients =
-            self.clients.iter().fold(u64::from(self.losses), |bits, client| bits << 18 | client.bits());
-        words[0] = clients;
-        for (word, node) in words[1..].iter_mut().zip(&self.nodes[..count]) {
-            *word = node.bits();
+        let mut words = [0; 1 + 2 * MOST_NODES];
+        let counts = [self.losses, self.steps[0], self.steps[1], self.replacements];
+        let counts = counts.iter().fold(0, |bits, count| bits << 2 | u64::from(*count));
+        words[0] = self.clients.iter().fold(counts, |bits, client| bits << 18 | client.bits());
+        let mut nodes = [0; MOST_NODES];
+        for (bits, node) in nodes.iter_mut().zip(&self.nodes[..count]) {
+            *bits = node.bits();
         }
-        words[1..=count].sort_unstable();
-        Packed { words, count: 1 + count }
+        nodes[..count].sort_unstable();
+        for (pair, node) in words[1..].chunks_exact_mut(2).zip(&nodes[..count]) {
+            #[allow(clippy::cast_possible_truncation)] // both halves are used
+            pair.copy_from_slice(&[(node >> 64) as u64, *node as u64]);
+        }
+        Packed { words, count: 1 + 2 * count }
     }
 
     /// Returns the same state with the names of the clients exchanged.

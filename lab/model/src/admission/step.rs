@@ -32,6 +32,16 @@ pub enum Step {
     Copy { node: usize },
     /// A node loses data.
     Lose { node: usize, loss: Loss },
+    /// A client reads the clock of a node, and compares the stamp.
+    Read { client: usize, node: usize },
+    /// The clock of a node steps forward, or back if the number is negative.
+    Clock { node: usize, by: i8 },
+    /// The clock of a node runs at twice its speed from now on.
+    RunFast { node: usize },
+    /// The connection of a client to a node breaks.
+    Reconnect { client: usize, node: usize },
+    /// A new process replaces a client that has no attempt.
+    Replace { client: usize },
 }
 
 impl fmt::Display for Step {
@@ -51,6 +61,16 @@ impl fmt::Display for Step {
             }
             Self::Copy { node } => write!(f, "the data of n{node} is copied"),
             Self::Lose { node, loss } => write!(f, "n{node} {loss}"),
+            Self::Read { client, node } => write!(f, "{} reads the clock of n{node}", name(client)),
+            Self::Clock { node, by } => {
+                let (way, by) = (if by < 0 { "back" } else { "forward" }, by.unsigned_abs());
+                write!(f, "the clock of n{node} steps {way} by {by}")
+            }
+            Self::RunFast { node } => write!(f, "the clock of n{node} begins to run fast"),
+            Self::Reconnect { client, node } => {
+                write!(f, "the connection of {} to n{node} breaks", name(client))
+            }
+            Self::Replace { client } => write!(f, "{} ends, and a new process replaces it", name(client)),
         }
     }
 }

@@ -34,6 +34,15 @@ pub enum Variant {
     OwnBoundCounts,
     SeenBoundsCount,
     BoundOnAllNodes,
+    // The clocks.
+    ClocksAreNotRead,
+    NoReadingBehindVotes,
+    LastReadingAlone,
+    OwnWaitByTheServer,
+    NoOwnWait,
+    ReconnectBeginsAnew,
+    NewProcessesIgnoreStamps,
+    StampIsNotRenewed,
 }
 
 /// A broken variant, and a scope that is large enough to detect it.
