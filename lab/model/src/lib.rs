@@ -64,7 +64,8 @@
 //!
 //! # Losses of data
 //!
-//! Mutual exclusion requires more if nodes lose keys. The rule for this case has a separate model, [`admission`].
+//! Mutual exclusion requires more if nodes lose keys. The rule for this case has a separate model, [`admission`]. Its
+//! scopes with clocks that step or run fast are in [`clocks`].
 //!
 //! # Readers and writers
 //!
@@ -78,6 +79,7 @@ pub mod admission;
 mod call;
 mod cleanup;
 mod client;
+pub mod clocks;
 mod explore;
 pub mod fence;
 pub mod keep;

@@ -16,6 +16,8 @@ use crate::admission::variant::Variant;
 pub struct Clocks {
     /// The maximum number of steps forward, of all clocks together, up to three.
     pub steps: u8,
+    /// The number of nodes whose clocks step.
+    pub nodes: usize,
     /// The longest step in ticks, up to four.
     pub size: u8,
     /// The maximum number of steps back of one tick each, up to three.
@@ -44,19 +46,6 @@ pub enum FirstLook {
     /// At any moment.
     AnyTime,
 }
-
-/// One step of a clock is possible, and everything else is as usual.
-pub(crate) const ONE_STEP: Clocks = Clocks {
-    steps: 1,
-    size: 2,
-    back: 0,
-    fast: false,
-    tolerance: 0,
-    slack: 0,
-    reconnects: false,
-    replacements: 0,
-    first_look: FirstLook::StepsAreNoticed,
-};
 
 /// The bound of a difference that is stored. Greater ones are the same.
 const MOST: i8 = 7;
@@ -250,7 +239,7 @@ impl Admission {
     /// Adds the possible steps of clocks.
     pub(crate) fn steps_of_clocks(self, state: &State, steps: &mut Vec<Step>) {
         let Some(clocks) = self.scope.clocks else { return };
-        for node in 0..self.scope.nodes {
+        for node in (0..self.scope.nodes).filter(|node| state.nodes[*node].may_step) {
             if state.steps[0] < clocks.steps {
                 let sizes = 1..=i8::try_from(clocks.size).unwrap_or(MOST);
                 steps.extend(sizes.map(|by| Step::Clock { node, by }));
@@ -314,6 +303,9 @@ impl Clocks {
 impl fmt::Display for Clocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", clock steps {} of up to {}", self.steps, self.size)?;
+        if self.nodes == 1 {
+            f.write_str(" on one node")?;
+        }
         f.write_str(if self.fast { " or fast" } else { "" })?;
         let counted = [(self.back, "back"), (self.tolerance, "tolerance"), (self.slack, "slack")];
         let more = [(u8::from(self.reconnects), "reconnects"), (self.replacements, "replaced processes")];

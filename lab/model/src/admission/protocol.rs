@@ -160,7 +160,8 @@ impl Model for Admission {
         let mut state = State::default();
         let differ = self.scope.bounds_differ();
         let longest = if differ { self.scope.ttl[0].min(self.scope.ttl[1]) } else { 0 };
-        for node in self.nodes(&mut state) {
+        for (number, node) in self.nodes(&mut state).enumerate() {
+            node.may_step = self.scope.clocks.is_some_and(|clocks| number < clocks.nodes);
             if self.scope.start != Start::NewNodes {
                 let age = self.scope.longest_ttl();
                 node.data.stamp = Stamp { origin: Origin::Present, age, longest };

@@ -26,6 +26,8 @@ pub(crate) struct Node {
     /// An older copy of the data: a snapshot, or a replica that is behind.
     pub(crate) copy: Option<Data>,
     pub(crate) links: [Link; CLIENTS],
+    /// True if the clock may step.
+    pub(crate) may_step: bool,
     /// True if the clock runs at twice its speed.
     pub(crate) is_fast: bool,
     /// The ticks during which a step of the clock matters to new clients, if no client has noticed it.
@@ -221,11 +223,12 @@ impl Link {
 }
 
 impl Node {
-    /// Packs a node into 109 bits.
+    /// Packs a node into 110 bits.
     fn bits(self) -> u128 {
         let copy = self.copy.map_or(0, |copy| 1 << 13 | copy.bits());
         let bits = self.data.bits() << 14 | copy;
-        let bits = (bits << 1 | u64::from(self.is_fast)) << 3 | u64::from(self.unnoticed);
+        let bits = (bits << 1 | u64::from(self.may_step)) << 1 | u64::from(self.is_fast);
+        let bits = bits << 3 | u64::from(self.unnoticed);
         self.links.iter().fold(u128::from(bits), |bits, link| bits << 39 | u128::from(link.bits()))
     }
 }

@@ -1,0 +1,181 @@
+//! The model of [restart admission](crate::admission) with clocks of servers that step or run fast.
+//!
+//! A server stores the end of a TTL as a time of its wall clock. If the clock steps forward, keys expire early, and the
+//! server grants locks that other clients still hold. Clients watch the clocks, and a jump counts as a loss of data. The
+//! model is that of restart admission, with a clock for each node and the guard of each client.
+//!
+//! ```
+//! use redlock_model::admission::Admission;
+//! use redlock_model::clocks::SMALL;
+//! use redlock_model::explore;
+//!
+//! let exploration = explore(Admission::new(SMALL));
+//! assert!(exploration.violation.is_none());
+//! assert_eq!(12_536, exploration.states); // the first row of the table of explored scopes
+//! ```
+//!
+//! # The rule
+//!
+//! - *Reading*: a client reads the clock of a node with each look and behind each vote. Between them, it reads the clock
+//!   and compares the stamp. It keeps the readings of the last wait, even if the connection breaks.
+//! - *Jump*: the clock is ahead of an earlier reading by more than the tolerance. The vote before that reading does not
+//!   count. The client waits by its own clock, and its later readings are compared with this one only.
+//! - *Renewal*: the next look of the client renews the stamp, if the stamp is the one that the client had read before the
+//!   jump. New processes wait by the age of the stamp, which the server measures.
+//!
+//! A client keeps the age of the stamp by its own clock from one look to the next. It learns of a renewal by another
+//! client only by its next look, and it may look at any time.
+//!
+//! # Why it holds
+//!
+//! Let two leases X and Y be valid at time t. Some node n is in both quorums, and granted X before Y. When it granted Y,
+//! the key of X had expired early, so the clock of n had jumped at a time L between the two grants. The client of Y has
+//! watched the clock since before L, or it waited until a time after L plus the wait. In the first case, its reading
+//! behind the vote shows the jump, or an earlier reading showed it, and the vote counts only after the wait. The rest is
+//! the argument of [restart admission](crate::admission#why-it-holds).
+//!
+//! A new process has not watched the clock since before L. It depends on the stamp, so another client must have noticed
+//! the jump and renewed the stamp before. The scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains
+//! the scopes that violate exclusion: without this assumption, and in two other cases.
+//!
+//! # Time
+//!
+//! The clocks of clients run evenly. A step moves the clock of a server by one tick or more, at any moment within a tick.
+//! A clock that runs fast advances by two ticks in each tick. A smaller rate is the same as steps of one tick, at some
+//! moments. The tolerance, and the part of the TTL that no holder relies on, are zero unless stated.
+//!
+//! # Omissions
+//!
+//! - The delay of requests and replies to readings. In the library, a late reply may hide a jump that is not longer than
+//!   its delay. The vote then counts from the receipt, when the keys that the jump has ended would have expired. A
+//!   late *request* makes a reading too high by its delay, until the next lower reading. The tolerance represents that.
+//! - A stamp of the full age becomes no younger by a step back, since it may be older than any step.
+//! - Servers that do not permit `TIME`.
+
+use crate::admission::{Broken, Clocks, FirstLook, Loss, SMALL as STEADY, Scope, Start, Variant};
+
+/// One step of up to two ticks on any node, at any moment.
+const ONE_STEP: Clocks = Clocks {
+    steps: 1,
+    nodes: STEADY.nodes,
+    size: 2,
+    back: 0,
+    fast: false,
+    tolerance: 0,
+    slack: 0,
+    reconnects: false,
+    replacements: 0,
+    first_look: FirstLook::StepsAreNoticed,
+};
+
+/// Two steps on any nodes.
+const TWO_STEPS: Clocks = Clocks { steps: 2, ..ONE_STEP };
+
+/// Three steps of one tick each, which a tolerance of one tick hides one by one.
+const CREEP: Clocks = Clocks { steps: 3, size: 1, tolerance: 1, slack: 2, ..ONE_STEP };
+
+const fn with(clocks: Clocks, scope: Scope) -> Scope {
+    Scope { clocks: Some(clocks), ..scope }
+}
+
+const fn ttl(ttl: u8, scope: Scope) -> Scope {
+    Scope { ttl: [ttl, ttl], ..scope }
+}
+
+/// The smallest scope without losses of data, and with one step.
+pub const SMALL: Scope = with(ONE_STEP, Scope { losses: 0, ..STEADY });
+
+const REPLACED: Scope = with(Clocks { replacements: 1, ..ONE_STEP }, SMALL);
+
+const NEW_CLIENT: Scope = Scope { start: Start::NewClient, ..SMALL };
+
+/// A connection may break at any moment. Only the clock of one node steps.
+const RECONNECTING: Scope = with(Clocks { reconnects: true, nodes: 1, ..ONE_STEP }, SMALL);
+
+/// One step of up to three ticks with a TTL of three ticks.
+const LONGER: Scope = ttl(3, with(Clocks { size: 3, ..ONE_STEP }, SMALL));
+
+const FAST: Clocks = Clocks { fast: true, ..ONE_STEP };
+
+/// The scopes in which nothing is violated: the small ones first.
+pub const SCOPES: &[Scope] = &[
+    SMALL,
+    with(FAST, SMALL),
+    Scope { attempts: [2, 1], ..SMALL },
+    LONGER,
+    Scope { extensions: [1, 1], ..SMALL },
+    Scope { extensions: [1, 1], ..with(FAST, SMALL) },
+    NEW_CLIENT,
+    REPLACED,
+    with(Clocks { back: 2, steps: 0, ..ONE_STEP }, SMALL),
+    RECONNECTING,
+    Scope { losses: 1, kinds: &[Loss::RestartEmpty], ..SMALL },
+    Scope { start: Start::NewClients, ..SMALL },
+    with(FAST, NEW_CLIENT),
+    Scope { losses: 1, kinds: Loss::WITHOUT_COPIES, ..SMALL },
+    with(TWO_STEPS, SMALL),
+    with(Clocks { nodes: 1, ..TWO_STEPS }, NEW_CLIENT),
+    ttl(4, with(CREEP, SMALL)),
+];
+
+const fn broken(variant: Variant, does: &'static str, scope: Scope) -> Broken {
+    Broken { variant, does, scope }
+}
+
+/// Every broken variant of the guard. Each violates exclusion.
+pub const CATALOG: &[Broken] = {
+    #[allow(clippy::enum_glob_use)] // every variant is in the list
+    use Variant::*;
+    &[
+        broken(ClocksAreNotRead, "clients do not watch the clocks", SMALL),
+        broken(NoReadingBehindVotes, "no reading follows a vote", SMALL),
+        broken(WaitTooShort, "the wait is one tick shorter than the longest TTL", LONGER),
+        broken(ExtensionsCountAll, "extensions count every node", Scope { extensions: [1, 0], ..SMALL }),
+        broken(ReconnectBeginsAnew, "a client forgets the readings when its connection breaks", RECONNECTING),
+        broken(
+            LastReadingAlone,
+            "each reading is compared with the last one only",
+            ttl(4, with(CREEP, SMALL)),
+        ),
+        broken(NewProcessesIgnoreStamps, "a node counts for a new process at once", NEW_CLIENT),
+        broken(StampIsNotRenewed, "a jump does not renew the stamp", NEW_CLIENT),
+        broken(
+            NoOwnWait,
+            "clients do not wait by their own clocks, only by the age of the stamp",
+            with(Clocks { nodes: 1, ..TWO_STEPS }, SMALL),
+        ),
+    ]
+};
+
+/// Variants of the guard that hold in the given scope, each with the reason.
+pub const HARMLESS: &[Broken] = &[
+    broken(
+        Variant::OwnWaitByTheServer,
+        "the clock of the server measures the wait of a client: each further jump begins it again",
+        with(Clocks { nodes: 1, ..TWO_STEPS }, SMALL),
+    ),
+    broken(
+        Variant::StampIsNotRenewed,
+        "a jump does not renew the stamp: processes that watch the clocks do not need it",
+        SMALL,
+    ),
+];
+
+/// Scopes in which the rule itself violates exclusion.
+pub const HOLES: &[Broken] = &[
+    broken(
+        Variant::Sound,
+        "a new process looks at a node after a step that no client has noticed",
+        with(Clocks { first_look: FirstLook::AnyTime, ..ONE_STEP }, NEW_CLIENT),
+    ),
+    broken(
+        Variant::Sound,
+        "a clock steps forward and back between two readings",
+        with(Clocks { back: 1, nodes: 1, ..ONE_STEP }, SMALL),
+    ),
+    broken(
+        Variant::Sound,
+        "a clock steps twice between two readings of a client, and another one renews the stamp in between",
+        with(Clocks { replacements: 1, nodes: 1, ..TWO_STEPS }, SMALL),
+    ),
+];
