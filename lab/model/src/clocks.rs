@@ -63,7 +63,8 @@ const ONE_STEP: Clocks = Clocks {
     fast: false,
     tolerance: 0,
     slack: 0,
-    reconnects: false,
+    late_replies: false,
+    reconnects: 0,
     replacements: 0,
     first_look: FirstLook::StepsAreNoticed,
 };
@@ -89,29 +90,37 @@ const REPLACED: Scope = with(Clocks { replacements: 1, ..ONE_STEP }, SMALL);
 
 const NEW_CLIENT: Scope = Scope { start: Start::NewClient, ..SMALL };
 
-/// A connection may break at any moment. Only the clock of one node steps.
-const RECONNECTING: Scope = with(Clocks { reconnects: true, nodes: 1, ..ONE_STEP }, SMALL);
+const RECONNECTING: Scope = with(Clocks { reconnects: 1, ..ONE_STEP }, SMALL);
+
+/// One clock steps twice, and a process is replaced.
+const STEPPING_TWICE: Scope = with(Clocks { replacements: 1, nodes: 1, ..TWO_STEPS }, SMALL);
 
 /// One step of up to three ticks with a TTL of three ticks.
 const LONGER: Scope = ttl(3, with(Clocks { size: 3, ..ONE_STEP }, SMALL));
 
+/// Replies may be late.
+const LATE: Clocks = Clocks { late_replies: true, ..ONE_STEP };
+
 const FAST: Clocks = Clocks { fast: true, ..ONE_STEP };
 
-/// The scopes in which nothing is violated: the small ones first.
+/// The scopes in which nothing is violated.
 pub const SCOPES: &[Scope] = &[
     SMALL,
     with(FAST, SMALL),
-    Scope { attempts: [2, 1], ..SMALL },
+    with(Clocks { steps: 0, back: 2, ..ONE_STEP }, SMALL),
     LONGER,
+    Scope { attempts: [2, 1], ..SMALL },
     Scope { extensions: [1, 1], ..SMALL },
     Scope { extensions: [1, 1], ..with(FAST, SMALL) },
-    NEW_CLIENT,
-    REPLACED,
-    with(Clocks { back: 2, steps: 0, ..ONE_STEP }, SMALL),
+    with(LATE, SMALL),
+    Scope { extensions: [1, 0], ..with(LATE, SMALL) },
+    with(Clocks { size: 3, ..LATE }, LONGER),
     RECONNECTING,
-    Scope { losses: 1, kinds: &[Loss::RestartEmpty], ..SMALL },
-    Scope { start: Start::NewClients, ..SMALL },
+    REPLACED,
+    NEW_CLIENT,
     with(FAST, NEW_CLIENT),
+    Scope { start: Start::NewClients, ..SMALL },
+    Scope { losses: 1, kinds: &[Loss::RestartEmpty], ..SMALL },
     Scope { losses: 1, kinds: Loss::WITHOUT_COPIES, ..SMALL },
     with(TWO_STEPS, SMALL),
     with(Clocks { nodes: 1, ..TWO_STEPS }, NEW_CLIENT),
@@ -159,6 +168,11 @@ pub const HARMLESS: &[Broken] = &[
         "a jump does not renew the stamp: processes that watch the clocks do not need it",
         SMALL,
     ),
+    broken(
+        Variant::EveryJumpRenews,
+        "every client that notices a jump renews the stamp: this closes the last known hole",
+        STEPPING_TWICE,
+    ),
 ];
 
 /// Scopes in which the rule itself violates exclusion.
@@ -176,6 +190,6 @@ pub const HOLES: &[Broken] = &[
     broken(
         Variant::Sound,
         "a clock steps twice between two readings of a client, and another one renews the stamp in between",
-        with(Clocks { replacements: 1, nodes: 1, ..TWO_STEPS }, SMALL),
+        STEPPING_TWICE,
     ),
 ];

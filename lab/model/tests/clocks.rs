@@ -1,2 +1,99 @@
 //! Explorations of clocks that step or run fast in small scopes, of the broken variants of the guard, and of its known
 //! holes. `scripts/exhaust clocks` explores large scopes.
+
+use redlock_model::admission::{Admission, Broken, Clocks, Property, Scope, Start, Step};
+use redlock_model::clocks::{CATALOG, HARMLESS, HOLES, SCOPES, SMALL};
+use redlock_model::{Model, Violation, explore, explore_for};
+
+fn nothing_is_violated(scope: Scope, states: usize) {
+    assert!(SCOPES.contains(&scope), "{scope}");
+    let found = explore(Admission::new(scope));
+    assert!(found.violation.is_none(), "{:?}", found.violation);
+    assert_eq!(states, found.states, "the number of states in this scope has changed");
+}
+
+fn clocks() -> Clocks {
+    SMALL.clocks.unwrap()
+}
+
+fn with(clocks: Clocks) -> Scope {
+    Scope { clocks: Some(clocks), ..SMALL }
+}
+
+#[test]
+fn a_step_at_any_moment_violates_nothing() {
+    nothing_is_violated(SMALL, 12_536);
+    nothing_is_violated(Scope { attempts: [2, 1], ..SMALL }, 55_942);
+    nothing_is_violated(Scope { ttl: [3, 3], ..with(Clocks { size: 3, ..clocks() }) }, 96_664);
+    nothing_is_violated(Scope { extensions: [1, 1], ..SMALL }, 115_121);
+}
+
+#[test]
+fn a_clock_that_runs_fast_violates_nothing() {
+    nothing_is_violated(with(Clocks { fast: true, ..clocks() }), 54_851);
+}
+
+#[test]
+fn steps_back_violate_nothing() {
+    nothing_is_violated(with(Clocks { steps: 0, back: 2, ..clocks() }), 1_604);
+}
+
+#[test]
+fn late_replies_violate_nothing() {
+    nothing_is_violated(with(Clocks { late_replies: true, ..clocks() }), 73_848);
+}
+
+#[test]
+fn connections_that_break_violate_nothing() {
+    nothing_is_violated(with(Clocks { reconnects: 1, ..clocks() }), 124_394);
+}
+
+#[test]
+fn a_new_process_violates_nothing_if_steps_are_noticed() {
+    nothing_is_violated(Scope { start: Start::NewClient, ..SMALL }, 275_400);
+}
+
+/// Returns true if a scope is small enough for every test run.
+fn is_quick(scope: Scope) -> bool {
+    scope.clocks.is_some_and(|clocks| clocks.replacements == 0)
+}
+
+/// Explores a scope that violates exclusion, and verifies the trace.
+fn violation(broken: &Broken) -> Violation<Property, Step> {
+    let model = Admission::broken(broken.scope, broken.variant);
+    let violation = explore_for(model, &[Property::Exclusion]).violation;
+    let violation = violation.unwrap_or_else(|| panic!("{:?} survives: {}", broken.variant, broken.does));
+    let end = violation.trace.iter().fold(model.first(), |state, step| {
+        let mut steps = Vec::new();
+        model.steps(&state, &mut steps);
+        assert!(steps.contains(step), "an impossible step in the trace");
+        model.next(&state, *step)
+    });
+    assert!((0..2).all(|client| end.is_valid(client)), "{:?}: no violation", broken.variant);
+    violation
+}
+
+#[test]
+fn broken_variants_are_detected() {
+    for broken in CATALOG {
+        let trace = violation(broken).trace;
+        let jumps = trace.iter().filter(|step| matches!(step, Step::Clock { .. })).count();
+        let most = broken.scope.clocks.map_or(0, |clocks| usize::from(clocks.steps));
+        assert!((1..=most).contains(&jumps), "{:?}: {trace:?}", broken.variant);
+    }
+}
+
+#[test]
+fn other_rules_hold() {
+    for rule in HARMLESS.iter().filter(|rule| is_quick(rule.scope)) {
+        let found = explore(Admission::broken(rule.scope, rule.variant));
+        assert!(found.violation.is_none(), "{:?}: {:?}", rule.variant, found.violation);
+    }
+}
+
+#[test]
+fn the_known_holes_are_found() {
+    let quick = HOLES.iter().filter(|hole| is_quick(hole.scope));
+    let lengths: Vec<_> = quick.map(|hole| violation(hole).trace.len()).collect();
+    assert_eq!(vec![9, 9], lengths);
+}

@@ -1,5 +1,6 @@
 //! The rounds of clients: their beginning, the votes, the decision, and the end of leases.
 
+use crate::admission::clock::Reply;
 use crate::admission::protocol::Admission;
 use crate::admission::scope::Transport;
 use crate::admission::state::{Check, Client, Extend, Key, Phase, Request, State, Vote};
@@ -72,7 +73,24 @@ impl Admission {
     }
 
     fn vote(self, state: &mut State, client: usize, number: usize) {
-        let counts = self.counts(state, client, number);
+        if self.scope.clocks.is_some_and(|clocks| clocks.late_replies) {
+            // A vote of a node that is not admitted does not count in any case.
+            let is_admitted = self.is_admitted(state, client, number);
+            state.nodes[number].links[client].reply = is_admitted.then(Reply::default);
+            return;
+        }
+        self.count(state, client, number, Reply::default());
+    }
+
+    /// Counts the vote of a reply that was received.
+    pub(crate) fn receive(self, state: &mut State, client: usize, number: usize) {
+        if let Some(reply) = state.nodes[number].links[client].reply.take() {
+            self.count(state, client, number, reply);
+        }
+    }
+
+    fn count(self, state: &mut State, client: usize, number: usize, reply: Reply) {
+        let counts = self.counts(state, client, number, reply);
         let link = &mut state.nodes[number].links[client];
         let notified = self.scope.transport == Transport::Pushes && self.scope.clocks.is_none();
         let keeps = notified && link.check == Check::Checked;
@@ -114,7 +132,7 @@ impl Admission {
         (is.phase, is.lease, is.round) = (Phase::Held, is.round, 0);
         for node in self.nodes(state) {
             let link = &mut node.links[client];
-            link.vote = Vote::None;
+            (link.vote, link.reply) = (Vote::None, None);
             link.extend = if link.extend == Extend::Denied { Extend::Refill } else { link.extend };
         }
     }
@@ -147,7 +165,10 @@ impl Admission {
                 self.end(state, client);
             } else if phase == Phase::Extending && !round_open {
                 is.phase = Phase::Held;
-                self.nodes(state).for_each(|node| node.links[client].vote = Vote::None);
+                for node in self.nodes(state) {
+                    let link = &mut node.links[client];
+                    (link.vote, link.reply) = (Vote::None, None);
+                }
             }
         }
     }

@@ -28,8 +28,10 @@ pub struct Clocks {
     pub tolerance: u8,
     /// The ticks of the TTL that no client relies on.
     pub slack: u8,
-    /// True if connections may break at any moment.
-    pub reconnects: bool,
+    /// True if replies may be late. Otherwise, a reply is received when its request is carried out.
+    pub late_replies: bool,
+    /// The maximum number of connections that break, up to three.
+    pub reconnects: u8,
     /// The maximum number of processes that are replaced by new ones, up to three.
     pub replacements: u8,
     /// The assumption about clients that look at a node for the first time.
@@ -61,10 +63,27 @@ pub(crate) struct Readings {
     higher: [Option<i8>; MOST_TICKS as usize],
 }
 
+/// A granted vote, and the reading of the clock behind it, whose reply is in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// The ticks by which the clock has stepped since the reading.
+    stepped: i8,
+    /// The ticks since the reading.
+    waited: i8,
+}
+
+impl Reply {
+    /// Packs a reply into seven bits.
+    pub(crate) fn bits(self) -> u64 {
+        u64::from((self.stepped + MOST).unsigned_abs()) << 3 | u64::from(self.waited.unsigned_abs())
+    }
+}
+
 impl Readings {
-    /// Returns true if the clock is ahead of the lowest reading by more than the tolerance.
-    pub(crate) fn is_ahead(&self, tolerance: u8) -> bool {
-        self.lowest > i8::try_from(tolerance).unwrap_or(MOST)
+    /// Returns true if the clock was ahead of the lowest reading by more than the tolerance, in a reply.
+    pub(crate) fn is_ahead(&self, reply: Reply, tolerance: u8) -> bool {
+        let tolerance = i8::try_from(tolerance).unwrap_or(MOST);
+        self.lowest - reply.stepped - reply.waited > tolerance
     }
 
     /// Moves the clock.
@@ -74,17 +93,22 @@ impl Readings {
         }
     }
 
-    /// Adds a reading of this moment that is no jump.
-    fn add(&mut self) {
-        if self.lowest <= 0 {
-            *self = Self::default();
+    /// Creates the readings after a first one.
+    fn new(ahead: i8) -> Self {
+        Self { lowest: ahead, ..Self::default() }
+    }
+
+    /// Adds a reading that is no jump. The clock is now ahead of it.
+    fn add(&mut self, ahead: i8) {
+        if self.lowest <= ahead {
+            *self = Self::new(ahead);
             return;
         }
         for reading in &mut self.higher {
-            *reading = reading.filter(|ahead| *ahead > 0);
+            *reading = reading.filter(|earlier| *earlier > ahead);
         }
         // A reading shortly after another one is kept only if it is lower.
-        self.higher[0] = self.higher[0].or(Some(0));
+        self.higher[0] = self.higher[0].or(Some(ahead));
     }
 
     /// Lets a tick pass. Readings bound later ones for the time of the wait.
@@ -132,28 +156,34 @@ impl Admission {
             if self.variant != Variant::ClocksAreNotRead {
                 link.readings.step(by);
             }
+            if let Some(reply) = &mut link.reply {
+                reply.stepped = (reply.stepped + by).clamp(-MOST, MOST);
+            }
             if self.variant == Variant::OwnWaitByTheServer {
                 link.own_wait = to_ticks(moved(link.own_wait), wait);
             }
         }
     }
 
-    /// Reads the clock of a node, which the client watches.
-    pub(crate) fn read(self, state: &mut State, client: usize, number: usize) {
+    /// Applies a reading of the clock of a node, which the client watches.
+    pub(crate) fn read(self, state: &mut State, client: usize, number: usize, reply: Reply) {
         let Some(clocks) = self.watched() else { return };
         let wait = self.wait(state, client);
         let link = &mut state.nodes[number].links[client];
-        if !link.readings.is_ahead(clocks.tolerance) {
-            if self.variant == Variant::LastReadingAlone {
-                link.readings = Readings::default();
-            }
-            link.readings.add();
+        let is_jump = link.readings.is_ahead(reply, clocks.tolerance);
+        if is_jump || self.variant == Variant::LastReadingAlone {
+            link.readings = Readings::new(reply.stepped);
+        } else {
+            link.readings.add(reply.stepped);
+        }
+        if !is_jump {
             return;
         }
         // The locks that the jump has ended are lost.
-        link.readings = Readings::default();
+        link.reply = None;
         (link.check, link.age, link.has_noticed) = (Check::Unchecked, 0, true);
-        (link.own_wait, link.finds_outdated) = (wait, link.knows_stamp);
+        (link.own_wait, link.finds_outdated) =
+            (wait, link.knows_stamp || self.variant == Variant::EveryJumpRenews);
         link.vote = if link.vote == Vote::Kept { Vote::None } else { link.vote };
     }
 
@@ -161,9 +191,9 @@ impl Admission {
     pub(crate) fn compare(self, state: &mut State, client: usize, number: usize) {
         let link = &mut state.nodes[number].links[client];
         if !link.knows_stamp {
-            (link.check, link.age) = (Check::Unchecked, 0);
+            (link.check, link.age, link.reply) = (Check::Unchecked, 0, None);
         }
-        self.read(state, client, number);
+        self.read(state, client, number, Reply::default());
     }
 
     /// Completes a look at a stamp that may have been renewed: another server begins another watch, and the reading of
@@ -176,7 +206,8 @@ impl Admission {
         let node = &mut state.nodes[number];
         if is_renewed {
             for link in &mut node.links {
-                (link.knows_stamp, link.finds_outdated) = (false, false);
+                link.knows_stamp = false;
+                link.finds_outdated &= self.variant == Variant::EveryJumpRenews;
             }
         }
         let age = node.data.stamp.age;
@@ -191,7 +222,7 @@ impl Admission {
         link.age = if is_new { wait } else { age };
         (link.is_other_server, link.knew, link.knows_stamp, link.finds_outdated) = (false, true, true, false);
         let had_noticed = std::mem::take(&mut link.has_noticed);
-        self.read(state, client, number);
+        self.read(state, client, number, Reply::default());
         let node = &mut state.nodes[number];
         if had_noticed && !node.links[client].has_noticed {
             node.unnoticed = 0;
@@ -200,8 +231,9 @@ impl Admission {
 
     /// Breaks the connection of a client to a node. The client still knows the readings.
     pub(crate) fn reconnect(self, state: &mut State, client: usize, number: usize) {
+        state.reconnects += 1;
         let link = &mut state.nodes[number].links[client];
-        (link.check, link.age) = (Check::Unchecked, 0);
+        (link.check, link.age, link.reply) = (Check::Unchecked, 0, None);
         if self.variant == Variant::ReconnectBeginsAnew {
             (link.readings, link.own_wait) = (Readings::default(), 0);
         }
@@ -223,15 +255,19 @@ impl Admission {
 
     /// Adds the steps by which a client watches a node.
     pub(crate) fn steps_of_watch(self, state: &State, client: usize, node: usize, steps: &mut Vec<Step>) {
-        let is_checked = state.nodes[node].links[client].check == Check::Checked;
-        let looks = self.watched().is_some() || !is_checked;
+        let (link, stamp) = (state.nodes[node].links[client], state.nodes[node].data.stamp);
+        let is_checked = link.check == Check::Checked;
+        // Otherwise, reading the clock or looking again changes nothing.
+        let reads = !link.knows_stamp || link.readings != Readings::default();
+        let is_as_before = is_checked && !reads && stamp.origin == Origin::Present && link.age == stamp.age;
+        let looks = !is_checked || self.watched().is_some() && !is_as_before;
         if looks && self.may_begin_to_watch(state, client, node) {
             steps.push(Step::Look { client, node });
         }
-        if self.watched().is_some() && self.is_admitted(state, client, node) {
+        if self.watched().is_some() && reads && self.is_admitted(state, client, node) {
             steps.push(Step::Read { client, node });
         }
-        if is_checked && self.scope.clocks.is_some_and(|clocks| clocks.reconnects) {
+        if is_checked && self.scope.clocks.is_some_and(|clocks| state.reconnects < clocks.reconnects) {
             steps.push(Step::Reconnect { client, node });
         }
     }
@@ -279,6 +315,9 @@ impl Admission {
             let kept = self.wait(state, client);
             let link = &mut state.nodes[number].links[client];
             link.readings.age(kept);
+            if let Some(reply) = &mut link.reply {
+                reply.waited = (reply.waited + 1).min(MOST);
+            }
             if link.check == Check::Checked {
                 link.age = (link.age + 1).min(wait);
             }
@@ -294,9 +333,12 @@ impl Admission {
 impl Clocks {
     /// Returns true if a state can store these bounds.
     pub(crate) fn fit(self, scope: Scope) -> bool {
-        let counts = [self.steps, self.back, self.replacements];
+        let counts = [self.steps, self.back, self.reconnects, self.replacements];
         let shortest = scope.ttl[0].min(scope.ttl[1]);
-        counts.iter().all(|count| *count <= 3) && self.size <= 4 && self.tolerance < 4 && self.slack < shortest
+        counts.iter().all(|count| *count <= 3)
+            && self.size <= 4
+            && self.tolerance < 4
+            && self.slack < shortest
     }
 }
 
@@ -308,10 +350,13 @@ impl fmt::Display for Clocks {
         }
         f.write_str(if self.fast { " or fast" } else { "" })?;
         let counted = [(self.back, "back"), (self.tolerance, "tolerance"), (self.slack, "slack")];
-        let more = [(u8::from(self.reconnects), "reconnects"), (self.replacements, "replaced processes")];
-        for (count, name) in counted.into_iter().chain(more).filter(|(count, _)| *count > 0) {
-            if name == "reconnects" { write!(f, ", {name}")? } else { write!(f, ", {name} {count}")? }
+        let counted = counted
+            .into_iter()
+            .chain([(self.reconnects, "reconnects"), (self.replacements, "replaced processes")]);
+        for (count, name) in counted.filter(|(count, _)| *count > 0) {
+            write!(f, ", {name} {count}")?;
         }
+        f.write_str(if self.late_replies { ", late replies" } else { "" })?;
         f.write_str(if self.first_look == FirstLook::AnyTime { ", first looks at any time" } else { "" })
     }
 }

@@ -1,8 +1,10 @@
 //! A trace in words: each step, and its consequences.
 
+use crate::admission::clock::Reply;
 use crate::admission::protocol::Admission;
-use crate::admission::state::{Phase, State, Vote};
+use crate::admission::state::{Link, Phase, State, Vote};
 use crate::admission::step::{Step, name};
+use crate::admission::variant::Variant;
 use crate::explore::Model;
 use crate::scope::CLIENTS;
 
@@ -12,11 +14,25 @@ impl Admission {
         let mut before = self.first();
         let line = |step: &Step| {
             let after = self.next(&before, *step);
-            let text = format!("{step}{}{}", self.reply(&before, *step, &after), changes(&before, &after));
+            let (notices, reply) = (self.notices(&before, *step, &after), self.reply(&before, *step, &after));
+            let text = format!("{step}{notices}{reply}{}", changes(&before, &after));
             before = after;
             text
         };
         trace.iter().map(line).collect()
+    }
+
+    /// Returns what a client does about a clock that has jumped.
+    fn notices(self, before: &State, step: Step, after: &State) -> &'static str {
+        let (Step::Look { client, node } | Step::Read { client, node }) = step else { return "" };
+        let Some(clocks) = self.watched() else { return "" };
+        let [old, new] = [before, after].map(|state| state.nodes[node].links[client]);
+        let is_ahead = |link: Link| link.readings.is_ahead(Reply::default(), clocks.tolerance);
+        match (is_ahead(old) && !is_ahead(new), old.finds_outdated && !new.finds_outdated) {
+            (true, _) => " and notices the jump",
+            (false, true) if self.variant != Variant::StampIsNotRenewed => " and renews the stamp",
+            _ => "",
+        }
     }
 
     fn reply(self, before: &State, step: Step, after: &State) -> &'static str {
@@ -25,13 +41,19 @@ impl Admission {
                 let admitted = self.is_admitted(after, client, node);
                 return if admitted { ": it counts" } else { ": it does not count yet" };
             }
-            Step::Acquire { client, node } | Step::Prolong { client, node } => (client, node),
+            Step::Acquire { client, node }
+            | Step::Prolong { client, node }
+            | Step::Receive { client, node } => (client, node),
             _ => return "",
         };
         if after.clients[client].phase != before.clients[client].phase {
             return "";
         }
-        match (after.nodes[node].links[client].vote, after.nodes[node].data.has_key_of(client)) {
+        let link = after.nodes[node].links[client];
+        if link.reply.is_some() {
+            return ", and the reply is in flight";
+        }
+        match (link.vote, after.nodes[node].data.has_key_of(client)) {
             (Vote::Counted, _) => ", which counts",
             (_, false) => ", and does not have the key",
             (_, true) => ", which does not count",

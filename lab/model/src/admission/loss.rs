@@ -103,7 +103,7 @@ impl Admission {
             match self.check_after(loss, was_admitted) {
                 None => {}
                 Some(check) => {
-                    (link.check, link.age) = (check, 0);
+                    (link.check, link.age, link.reply) = (check, 0, None);
                     link.vote = if link.vote == Vote::Kept { Vote::None } else { link.vote };
                 }
             }

@@ -91,6 +91,9 @@ impl Admission {
             if sends && link.acquire == Request::Pending && self.is_admitted(state, client, node) {
                 steps.push(Step::Send { client, node });
             }
+            if link.reply.is_some() {
+                steps.push(Step::Receive { client, node });
+            }
             if self.may_acquire(state, client, node) {
                 steps.push(Step::Acquire { client, node });
             }
@@ -217,6 +220,7 @@ impl Model for Admission {
             Step::Refill { client, node } => Self::refill(&mut next, client, node),
             Step::Copy { node } => next.nodes[node].copy = Some(self.copied(next.nodes[node].data)),
             Step::Lose { node, loss } => self.lose(&mut next, node, loss),
+            Step::Receive { client, node } => self.receive(&mut next, client, node),
             Step::Read { client, node } => self.compare(&mut next, client, node),
             Step::Clock { node, by } => {
                 next.steps[usize::from(by < 0)] += 1;

@@ -1,5 +1,6 @@
 //! The admission rule: the look at the stamp, the wait, and the votes that count. It contains most broken variants.
 
+use crate::admission::clock::Reply;
 use crate::admission::protocol::Admission;
 use crate::admission::scope::{MOST_TICKS, Transport};
 use crate::admission::state::{Check, Client, Extend, Link, Origin, Phase, Request, Stamp, State};
@@ -25,8 +26,9 @@ impl Admission {
         }
     }
 
-    /// Returns true if the vote of a node counts when its reply is received, which is right after it was carried out.
-    pub(crate) fn counts(self, state: &mut State, client: usize, node: usize) -> bool {
+    /// Returns true if the vote of a node counts when its reply is received. If replies are not late, that is right after the
+    /// request was carried out.
+    pub(crate) fn counts(self, state: &mut State, client: usize, node: usize, reply: Reply) -> bool {
         let extends = state.clients[client].phase == Phase::Extending;
         if extends && matches!(self.variant, Variant::ExtensionsCountAll | Variant::ExtensionsCountUnwritten)
         {
@@ -35,7 +37,7 @@ impl Admission {
         let counts = self.is_admitted(state, client, node);
         if self.scope.clocks.is_some() {
             if counts && self.variant != Variant::NoReadingBehindVotes {
-                self.read(state, client, node);
+                self.read(state, client, node, reply);
             }
             return counts && self.is_admitted(state, client, node);
         }

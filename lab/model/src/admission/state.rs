@@ -3,7 +3,7 @@
 //! Time is counted in ticks. Durations are stored as the number of remaining or passed ticks, so equal states at different
 //! times are one state.
 
-use crate::admission::clock::Readings;
+use crate::admission::clock::{Readings, Reply};
 use crate::admission::scope::MOST_NODES;
 use crate::scope::CLIENTS;
 
@@ -15,6 +15,8 @@ pub struct State {
     pub(crate) losses: u8,
     /// The steps of clocks so far, forward and back.
     pub(crate) steps: [u8; 2],
+    /// The number of connections that broke so far.
+    pub(crate) reconnects: u8,
     /// The number of processes that were replaced so far.
     pub(crate) replacements: u8,
 }
@@ -84,6 +86,8 @@ pub(crate) struct Link {
     /// True if the client has looked at this node before.
     pub(crate) knew: bool,
     // The following fields are used only if clients watch the clocks.
+    /// The vote whose reply is in flight, if replies may be late.
+    pub(crate) reply: Option<Reply>,
     /// The readings of the clock.
     pub(crate) readings: Readings,
     /// The age of the stamp: at the last look, and by the clock of the client since then.
@@ -206,15 +210,16 @@ impl Data {
 impl Link {
     /// Returns what the client knows about the node, without its requests and votes there.
     pub(crate) fn without_requests(self) -> Self {
-        let (acquire, extend, vote) = (Request::None, Extend::None, Vote::None);
-        Self { acquire, extend, vote, ..self }
+        let (acquire, extend, vote, reply) = (Request::None, Extend::None, Vote::None, None);
+        Self { acquire, extend, vote, reply, ..self }
     }
 
-    /// Packs a link into 39 bits.
+    /// Packs a link into 47 bits.
     fn bits(self) -> u64 {
         let bits = (self.check as u64) << 2 | self.acquire as u64;
         let bits = (bits << 2 | self.extend as u64) << 2 | self.vote as u64;
         let bits = (bits << 3 | u64::from(self.own_wait)) << 1 | u64::from(self.knew);
+        let bits = bits << 8 | self.reply.map_or(0, |reply| 1 << 7 | reply.bits());
         let bits = (bits << 20 | self.readings.bits()) << 3 | u64::from(self.age);
         [self.knows_stamp, self.finds_outdated, self.has_noticed, self.is_other_server]
             .iter()
@@ -223,13 +228,13 @@ impl Link {
 }
 
 impl Node {
-    /// Packs a node into 110 bits.
+    /// Packs a node into 126 bits.
     fn bits(self) -> u128 {
         let copy = self.copy.map_or(0, |copy| 1 << 13 | copy.bits());
         let bits = self.data.bits() << 14 | copy;
         let bits = (bits << 1 | u64::from(self.may_step)) << 1 | u64::from(self.is_fast);
         let bits = bits << 3 | u64::from(self.unnoticed);
-        self.links.iter().fold(u128::from(bits), |bits, link| bits << 39 | u128::from(link.bits()))
+        self.links.iter().fold(u128::from(bits), |bits, link| bits << 47 | u128::from(link.bits()))
     }
 }
 
@@ -259,7 +264,7 @@ impl State {
     /// Packs a state of `count` nodes.
     pub(crate) fn pack(&self, count: usize) -> Packed {
         let mut words = [0; 1 + 2 * MOST_NODES];
-        let counts = [self.losses, self.steps[0], self.steps[1], self.replacements];
+        let counts = [self.losses, self.steps[0], self.steps[1], self.reconnects, self.replacements];
         let counts = counts.iter().fold(0, |bits, count| bits << 2 | u64::from(*count));
         words[0] = self.clients.iter().fold(counts, |bits, client| bits << 18 | client.bits());
         let mut nodes = [0; MOST_NODES];

@@ -32,6 +32,8 @@ pub enum Step {
     Copy { node: usize },
     /// A node loses data.
     Lose { node: usize, loss: Loss },
+    /// A client receives the reply of a node to its acquire or extension. Only scopes with late replies have this.
+    Receive { client: usize, node: usize },
     /// A client reads the clock of a node, and compares the stamp.
     Read { client: usize, node: usize },
     /// The clock of a node steps forward, or back if the number is negative.
@@ -61,6 +63,7 @@ impl fmt::Display for Step {
             }
             Self::Copy { node } => write!(f, "the data of n{node} is copied"),
             Self::Lose { node, loss } => write!(f, "n{node} {loss}"),
+            Self::Receive { client, node } => write!(f, "{} receives the reply of n{node}", name(client)),
             Self::Read { client, node } => write!(f, "{} reads the clock of n{node}", name(client)),
             Self::Clock { node, by } => {
                 let (way, by) = (if by < 0 { "back" } else { "forward" }, by.unsigned_abs());

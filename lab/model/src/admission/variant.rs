@@ -43,6 +43,7 @@ pub enum Variant {
     ReconnectBeginsAnew,
     NewProcessesIgnoreStamps,
     StampIsNotRenewed,
+    EveryJumpRenews,
 }
 
 /// A broken variant, and a scope that is large enough to detect it.
