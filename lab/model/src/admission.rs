@@ -40,7 +40,8 @@
 //!
 //! All clocks run evenly here, in ticks, and events within a tick have any order. A lease of one attempt ends after as
 //! many ticks as its TTL, counted from the beginning of the round. A key expires after as many ticks, counted from the
-//! moment at which it was set. The real wait is longer by the drift allowance.
+//! moment at which it was set. The real wait is longer by the drift allowance. [`clocks`](crate::clocks) contains scopes
+//! with clocks that step or run fast.
 //!
 //! # Omissions without loss
 //!

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::admission::protocol::Admission;
-use crate::admission::scope::{MOST_TICKS, Scope};
+use crate::admission::scope::{MOST_TICKS, Scope, Transport};
 use crate::admission::state::{Check, Key, Link, Node, Origin, Phase, State, Vote};
 use crate::admission::step::Step;
 use crate::admission::variant::Variant;
@@ -331,14 +331,12 @@ impl Admission {
 }
 
 impl Clocks {
-    /// Returns true if a state can store these bounds.
+    /// Returns true if a state can store these bounds, and the rest of the scope is the one that clients with a watch have.
     pub(crate) fn fit(self, scope: Scope) -> bool {
         let counts = [self.steps, self.back, self.reconnects, self.replacements];
-        let shortest = scope.ttl[0].min(scope.ttl[1]);
-        counts.iter().all(|count| *count <= 3)
-            && self.size <= 4
-            && self.tolerance < 4
-            && self.slack < shortest
+        let stored = counts.iter().all(|count| *count <= 3) && self.size <= 4 && self.tolerance < 4;
+        let watched = scope.transport == Transport::Pushes && !scope.bounds_differ() && !scope.remembers;
+        stored && watched && self.slack < scope.longest_ttl()
     }
 }
 

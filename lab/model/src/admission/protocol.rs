@@ -22,7 +22,8 @@ impl Admission {
     ///
     /// # Panics
     ///
-    /// Panics if the scope has more nodes, ticks, attempts, extensions or losses than a state can store.
+    /// Panics if the scope has more nodes, ticks, attempts, extensions, losses or steps of clocks than a state can store, or
+    /// combines clocks with different bounds, with clients that remember, or with missing notifications.
     pub fn new(scope: Scope) -> Self {
         Self::broken(scope, Variant::Sound)
     }

@@ -76,6 +76,7 @@ pub(crate) enum Origin {
 
 /// The connection of a client to a node, and its requests there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent facts, one bit each in a packed state
 pub(crate) struct Link {
     pub(crate) check: Check,
     pub(crate) acquire: Request,
