@@ -36,7 +36,7 @@
 //!
 //! A new process has not watched the clock since before L. It depends on the stamp, so another client must have noticed
 //! the jump and renewed the stamp before. The scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains
-//! the scopes that violate exclusion: without this assumption, and in two other cases.
+//! the scopes that violate exclusion: without this assumption, and in three other cases.
 //!
 //! # Time
 //!
@@ -186,6 +186,11 @@ pub const HOLES: &[Broken] = &[
         Variant::Sound,
         "a clock steps forward and back between two readings",
         with(Clocks { back: 1, nodes: 1, ..ONE_STEP }, SMALL),
+    ),
+    broken(
+        Variant::Sound,
+        "the tolerance is greater than the part of the TTL that no holder relies on",
+        with(Clocks { tolerance: 1, ..ONE_STEP }, SMALL),
     ),
     broken(
         Variant::Sound,
