@@ -134,6 +134,8 @@ pub enum FaultKind {
     Straggler,
     /// A connection breaks.
     Disconnect,
+    /// A vote counts although the clock of the server has jumped before the client began to watch it.
+    Unwatched,
 }
 
 /// An event.

@@ -9,8 +9,8 @@
 //! - [`Datagrams`](Transport::Datagrams): messages overtake each other and arrive twice. A node reports no connection.
 //!
 //! Clients may check whether a server has lost locks ([`Network::set_longest_ttl`]). They look at the stamp of the server
-//! over every connection. On streams they are notified of losses before later replies. With datagrams, a look follows
-//! each request.
+//! over every connection, and once a second. On streams they are notified of losses before later replies. With datagrams, a
+//! look follows each request. They also read the wall clock of the server behind every vote and every look.
 //!
 //! A message that meets a partition is lost. A client cannot clean up after a message that is delayed by more than a
 //! node timeout, or that arrives twice. The history records this for each request that is carried out.
@@ -120,12 +120,21 @@ impl Network {
         (0..count).map(|_| self.server(Clock::default())).collect()
     }
 
-    /// Returns all servers as the nodes of one client.
+    /// Returns all servers as the nodes of one client whose clock is right.
     ///
     /// The nodes have new connections, under the number of that client in the history.
     pub fn nodes(&self, client: usize) -> Vec<Arc<dyn LockNode>> {
+        self.nodes_on(client, &(Arc::new(self.0.world.clone()) as Arc<dyn Runtime>))
+    }
+
+    /// Returns all servers as the nodes of one client, which checks them by the clock and with the tasks of this runtime.
+    ///
+    /// Same as [`nodes`](Network::nodes) otherwise.
+    pub fn nodes_on(&self, client: usize, runtime: &Arc<dyn Runtime>) -> Vec<Arc<dyn LockNode>> {
         let servers = self.state().servers.clone();
-        let node = |server| Arc::new(Remote::new(self.clone(), client, server)) as Arc<dyn LockNode>;
+        let node = |server| {
+            Arc::new(Remote::new(self.clone(), client, server, Arc::clone(runtime))) as Arc<dyn LockNode>
+        };
         servers.into_iter().map(node).collect()
     }
 

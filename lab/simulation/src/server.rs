@@ -24,7 +24,7 @@ use redlock_testkit::sim::{Clock, Process};
 
 use self::machine::Machine;
 pub use self::machine::Persistence;
-pub(crate) use self::stamp::{Identity, Look};
+pub(crate) use self::stamp::{Identity, Intact, Look};
 use crate::history::{self, EventKind, FaultKind, Place, Recorder};
 
 /// A simulated lock server. Clones are handles to the same server.
@@ -53,6 +53,12 @@ struct State {
     crashed: Instant,
     /// The number of losses while it was running. Connected clients are notified of each, in order with replies.
     losses: u64,
+    /// The stamp of the last look, the number of its changes, and the true time of the last one.
+    stamped: Option<(Identity, Instant)>,
+    renewals: u64,
+    renewed: Instant,
+    /// The true times in which the clock was ahead of itself: from the beginning of a correction to its end.
+    corrections: Vec<(Instant, Option<Instant>)>,
     /// True while it is a replica.
     demoted: bool,
 }
@@ -60,7 +66,7 @@ struct State {
 /// A message that waits while the server is stopped.
 enum Received {
     Request(Delivery, oneshot::Sender<Carried>),
-    Look(oneshot::Sender<Looked>),
+    Look(Option<Instant>, oneshot::Sender<Looked>),
 }
 
 /// The result of a request.
@@ -69,18 +75,36 @@ pub(crate) type Outcome = Result<Reply, NodeError>;
 /// A request that was carried out.
 pub(crate) struct Carried {
     pub(crate) outcome: Outcome,
-    /// The number of losses of the running server before the request was carried out.
-    pub(crate) losses: u64,
+    pub(crate) pushed: Pushed,
     /// The look that followed the request, if one was sent behind it.
     pub(crate) look: Option<Look>,
+    pub(crate) clock: ClockShown,
+}
+
+/// The changes of a running server before a request was carried out, of which connected clients are notified.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pushed {
+    /// The number of losses.
+    pub(crate) losses: u64,
+    /// The number of changes of the stamp.
+    pub(crate) renewals: u64,
+}
+
+/// The wall clock of a server behind a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClockShown {
+    /// The true time.
+    pub(crate) at: Instant,
+    /// The time by the clock since the Unix epoch.
+    pub(crate) unix_time: Duration,
 }
 
 /// A look that was carried out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looked {
     pub(crate) look: Look,
-    /// The number of losses of the running server before it.
-    pub(crate) losses: u64,
+    pub(crate) pushed: Pushed,
+    pub(crate) clock: ClockShown,
 }
 
 /// An arriving request.
@@ -121,6 +145,10 @@ impl Server {
             persistence: Persistence::All,
             crashed: Instant::ORIGIN,
             losses: 0,
+            stamped: None,
+            renewals: 0,
+            renewed: Instant::ORIGIN,
+            corrections: Vec::new(),
             demoted: false,
         };
         Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
@@ -197,7 +225,7 @@ impl Server {
                 Received::Request(delivery, reply) => {
                     carried.push((self.carry_out(&mut state, &delivery), reply));
                 }
-                Received::Look(reply) => looked.push((state.look(), reply)),
+                Received::Look(outdated, reply) => looked.push((self.carry_look(&mut state, outdated), reply)),
             }
         }
         drop(state);
@@ -227,11 +255,36 @@ impl Server {
     /// Steps the wall clock forward by `millis`, or back if negative.
     pub fn step_clock(&self, millis: i64) {
         self.begin_fault(FaultKind::Step(millis));
-        let moved = self.state().machine.step_clock(millis);
-        for (token, until) in moved {
-            let token = self.0.recorder.number(&token);
-            self.0.recorder.record(EventKind::Moved { server: self.0.number, token, until });
+        let now = self.0.world.now();
+        let mut state = self.state();
+        let moved = state.machine.step_clock(millis);
+        if millis > 0 {
+            state.corrections.push((now, Some(now)));
         }
+        drop(state);
+        self.record_moved(moved);
+    }
+
+    /// Makes the wall clock run faster by these parts per million, as if it was slewed. 0 ends that.
+    pub fn slew_clock(&self, ppm: i32) {
+        let now = self.0.world.now();
+        let mut state = self.state();
+        let was = match state.corrections.iter_mut().find(|(_, until)| until.is_none()) {
+            Some((_, until)) => until.replace(now).is_none(),
+            None => false,
+        };
+        let moved = state.machine.slew_clock(ppm);
+        if ppm > 0 {
+            state.corrections.push((now, None));
+        }
+        drop(state);
+        if was {
+            self.end_fault(FaultKind::Drift(0));
+        }
+        if ppm != 0 {
+            self.begin_fault(FaultKind::Drift(ppm));
+        }
+        self.record_moved(moved);
     }
 
     /// Sets a non-lock value under a resource, as another program might. It never expires.
@@ -314,16 +367,31 @@ impl Server {
         }
     }
 
+    /// Returns whether the clock has moved ahead within a time before `at`, unseen by a client that watches it.
+    ///
+    /// A client sees nothing that was before it began to watch, unless the stamp was renewed since. `None`: it does not
+    /// watch.
+    pub(crate) fn has_jumped_unseen(&self, watched: Option<Instant>, at: Instant, within: Duration) -> bool {
+        let state = self.state();
+        let from = state.renewed.max(at - within);
+        let until = watched.map_or(at, |watched| watched.min(at));
+        state.corrections.iter().any(|(began, ended)| *began < until && ended.is_none_or(|ended| ended >= from))
+    }
+
     /// Looks at the stamp, once the server runs. Returns `None` if it is down, or crashes before.
-    pub(crate) async fn look(&self) -> Option<Looked> {
+    ///
+    /// A stamp of the time `outdated` is renewed.
+    pub(crate) async fn look(&self, outdated: Option<Instant>) -> Option<Looked> {
         let arrival = {
             let mut state = self.state();
             if !state.up {
                 return None;
             }
-            let Some(received) = &mut state.received else { return Some(state.look()) };
+            let Some(received) = &mut state.received else {
+                return Some(self.carry_look(&mut state, outdated));
+            };
             let (reply, arrival) = oneshot::channel();
-            received.push(Received::Look(reply));
+            received.push(Received::Look(outdated, reply));
             arrival
         };
         arrival.await.ok()
@@ -338,17 +406,38 @@ impl Server {
         let (request, travelled) = (delivery.shown, delivery.travelled);
         let reply = history::Reply::of(&outcome);
         self.0.recorder.record(EventKind::CarriedOut { request, reply, until, travelled, again });
-        Carried { outcome, losses: state.losses, look: delivery.looks.then(|| state.machine.look()) }
+        let look = delivery.looks.then(|| self.carry_look(state, None).look);
+        Carried { outcome, pushed: state.pushed(), look, clock: self.clock(state) }
+    }
+
+    /// Looks at the stamp, and reads the clock behind it.
+    fn carry_look(&self, state: &mut State, outdated: Option<Instant>) -> Looked {
+        let look = state.machine.look(outdated);
+        if let Look::Intact(Intact { identity, since, .. }) = look {
+            if state.stamped.replace((identity, since)).is_some_and(|before| before != (identity, since)) {
+                state.renewals += 1;
+                state.renewed = self.0.world.now();
+            }
+        }
+        Looked { look, pushed: state.pushed(), clock: self.clock(state) }
+    }
+
+    fn clock(&self, state: &State) -> ClockShown {
+        ClockShown { at: self.0.world.now(), unix_time: state.machine.unix_time() }
+    }
+
+    fn record_moved(&self, moved: Vec<(Token, Instant)>) {
+        for (token, until) in moved {
+            let token = self.0.recorder.number(&token);
+            self.0.recorder.record(EventKind::Moved { server: self.0.number, token, until });
+        }
     }
 
     /// Records that the data was replaced by an older copy, and the locks that it contains.
     fn record_rollback(&self) {
         self.begin_fault(FaultKind::Rollback);
         let locks = self.state().machine.locks();
-        for (token, until) in locks {
-            let token = self.0.recorder.number(&token);
-            self.0.recorder.record(EventKind::Moved { server: self.0.number, token, until });
-        }
+        self.record_moved(locks);
     }
 
     fn record_loss(&self, lost: &[Token]) {
@@ -380,8 +469,8 @@ impl Server {
 }
 
 impl State {
-    fn look(&mut self) -> Looked {
-        Looked { look: self.machine.look(), losses: self.losses }
+    fn pushed(&self) -> Pushed {
+        Pushed { losses: self.losses, renewals: self.renewals }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::history::EventKind;
 
 pub(super) fn final_check(experiment: &Experiment, World { simulation, network, .. }: &World) {
     let (process, client) = (simulation.process("final-check"), experiment.clients);
-    let nodes = network.nodes(client);
+    let nodes = network.nodes_on(client, &process.runtime());
     let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
     let redlock = redlock.build().expect("server labels are unique");
     let (recorder, resources, me) = (network.recorder().clone(), experiment.resources, process.clone());

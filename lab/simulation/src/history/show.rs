@@ -160,7 +160,7 @@ impl fmt::Display for Place {
 
 impl FaultKind {
     /// The names of all faults.
-    pub const NAMES: [&'static str; 20] = [
+    pub const NAMES: [&'static str; 21] = [
         "crash",
         "hang",
         "flush",
@@ -181,11 +181,15 @@ impl FaultKind {
         "duplicate",
         "straggler",
         "disconnect",
+        "unwatched clock",
     ];
 
     /// Returns whether the fault lasts for a period. The others are momentary, or affect a single message.
     pub(crate) fn lasts(self) -> bool {
-        let is_message = matches!(self, Self::Loss | Self::Duplicate | Self::Straggler | Self::Disconnect);
+        let is_message = matches!(
+            self,
+            Self::Loss | Self::Duplicate | Self::Straggler | Self::Disconnect | Self::Unwatched
+        );
         !self.is_momentary() && !is_message
     }
 
@@ -217,6 +221,7 @@ impl FaultKind {
             Self::Duplicate => "duplicate",
             Self::Straggler => "straggler",
             Self::Disconnect => "disconnect",
+            Self::Unwatched => "unwatched clock",
         }
     }
 }

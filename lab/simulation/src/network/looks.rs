@@ -1,15 +1,41 @@
 //! The looks of a client at the stamp of a server. Each travels like a request, and its result like a reply.
+//!
+//! The client looks over every connection, once a second, and when there is a reason. A stopped client reads the result
+//! when it continues.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use event_listener::EventListener;
-use redlock_core::runtime::Runtime;
+use futures_channel::oneshot;
+use redlock_core::node::ClockReading;
+use redlock_core::runtime::{Instant, Runtime};
 
-use super::gate::Ticket;
-use super::remote::Shared;
+use super::remote::{Shared, until};
 use super::{Direction, Transport};
+use crate::server::Looked;
+
+/// The longest time between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The shortest time between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks whenever it is necessary, as long as the node is in use.
+pub(super) async fn keep(node: Weak<Shared>, runtime: Arc<dyn Runtime>) {
+    while let Some(me) = node.upgrade() {
+        let due = me.due.listen();
+        let Some(wait) = me.gate().map(|gate| gate.next_look(INTERVAL, runtime.now())) else { return };
+        drop(me);
+        if !wait.is_zero() {
+            until(runtime.sleep(wait), due).await;
+        }
+        let Some(looked) = node.upgrade().map(|me| me.begin_look()) else { return };
+        looked.await;
+        runtime.sleep(PAUSE).await;
+    }
+}
 
 impl Shared {
     /// Begins a look, unless one is in progress. The listener completes when it has ended.
@@ -17,7 +43,7 @@ impl Shared {
         let looked = self.looked.listen();
         if !self.looking.swap(true, Ordering::Relaxed) {
             let me = Arc::clone(self);
-            self.network.0.world.spawn(Box::pin(async move {
+            self.runtime.spawn(Box::pin(async move {
                 let failed_at = me.look().await.is_none().then(|| me.network.0.world.now());
                 *me.look_failed.lock().unwrap_or_else(PoisonError::into_inner) = failed_at;
                 me.looking.store(false, Ordering::Relaxed);
@@ -38,15 +64,33 @@ impl Shared {
         let (generation, incarnation) = self.connect().ok()?;
         self.admission();
         let ticket = self.gate()?.begin();
-        let looked = self.carry_look(generation, incarnation, ticket).await;
-        if looked.is_none() {
-            self.lose(generation);
-        }
-        looked
+        let (sent, truly_sent) = (self.runtime.now(), self.network.0.world.now());
+        let (sender, receiver) = oneshot::channel();
+        let me = Arc::clone(self);
+        self.network.0.world.spawn(Box::pin(async move {
+            let looked = me.carry_look(generation, incarnation, ticket.outdated).await;
+            if looked.is_none() {
+                me.lose(generation);
+            }
+            sender.send(looked).ok();
+        }));
+        let looked = receiver.await.ok()??;
+        let received = self.runtime.now();
+        let mut gate = self.gate()?;
+        gate.looked(ticket, looked, received);
+        gate.read_clock(ClockReading { sent, server: looked.clock.unix_time, received });
+        drop(gate);
+        self.watch_clock(truly_sent, looked.clock.at);
+        Some(())
     }
 
     /// Returns `None` if a message was lost.
-    async fn carry_look(self: &Arc<Self>, generation: u64, incarnation: u64, ticket: Ticket) -> Option<()> {
+    async fn carry_look(
+        self: &Arc<Self>,
+        generation: u64,
+        incarnation: u64,
+        outdated: Option<Instant>,
+    ) -> Option<Looked> {
         let world = &self.network.0.world;
         let streams = self.network.0.transport == Transport::Streams;
         let stands = || !streams || self.link().carries(generation);
@@ -59,13 +103,9 @@ impl Shared {
         if !arrives || self.is_cut(Direction::Requests) {
             return None;
         }
-        let looked = self.server.look().await?;
+        let looked = self.server.look(outdated).await?;
         world.sleep(self.delay(Direction::Replies)?).await;
-        if !stands() || self.is_cut(Direction::Replies) {
-            return None;
-        }
-        self.gate()?.looked(ticket, looked, world.now());
-        Some(())
+        (stands() && !self.is_cut(Direction::Replies)).then_some(looked)
     }
 
     /// Draws the delay of a message; `None` if it is lost.

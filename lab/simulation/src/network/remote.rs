@@ -14,20 +14,24 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission, Availability, Begun, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind, Operation,
-    Profile, Quarantine, QuarantineReason, Reply, Request, ServerId, Status, Watch,
+    Admission, Availability, Begun, ClockReading, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind,
+    Operation, Profile, Quarantine, QuarantineReason, Reply, Request, ServerId, Status, Watch,
 };
 use redlock_core::runtime::{Instant, Runtime};
 
 use super::gate::Gate;
 use super::link::Link;
+use super::looks;
 use super::notifications::Subscription;
 use super::{Direction, Network, Transport};
 use crate::history::{self, EventKind, FaultKind, Place, TokenNumber};
-use crate::server::{Arrival, Carried, Delivery, Outcome, Server};
+use crate::server::{Arrival, Carried, ClockShown, Delivery, Look, Outcome, Server};
 
 /// The longest time until a client notices that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
+
+/// The longest delay of a request whose reading of the clock is exact enough for every TTL of a run about clocks.
+const EXACT: Duration = Duration::from_millis(5);
 
 #[derive(Clone)]
 pub(super) struct Remote(Arc<Shared>);
@@ -46,6 +50,8 @@ pub(super) struct Shared {
     pub(super) network: Network,
     client: usize,
     pub(super) server: Server,
+    /// The clock and the tasks of the client.
+    pub(super) runtime: Arc<dyn Runtime>,
     label: String,
     link: Mutex<Link>,
     /// `None` if the client does not check whether the server may have lost locks.
@@ -57,6 +63,10 @@ pub(super) struct Shared {
     pub(super) look_failed: Mutex<Option<Instant>>,
     /// Notified when a look has ended.
     pub(super) looked: Event,
+    /// Notified when there is a reason to look.
+    pub(super) due: Event,
+    /// The true time since which this client watches the clock of the server. No decision depends on it.
+    watched: Mutex<Option<Instant>>,
     /// Notified when the client notices that its connection is broken.
     pub(super) broken: Event,
 }
@@ -76,19 +86,38 @@ struct Message {
 struct ReplySlot {
     /// Set when a copy was carried out.
     spent: Arc<AtomicBool>,
-    sender: Mutex<Option<oneshot::Sender<Outcome>>>,
+    sender: Mutex<Option<oneshot::Sender<Arrived>>>,
     /// Notified of changes at the client, for a watch.
     changed: Arc<Event>,
 }
 
+/// A reply at the client, with what followed the request.
+struct Arrived {
+    outcome: Outcome,
+    look: Option<Look>,
+    clock: ClockShown,
+}
+
+/// A request that was sent.
+struct Flight {
+    request: Request,
+    shown: history::Request,
+    begin: Begin,
+    /// The time before the request was sent, by the clock of the client.
+    sent: Instant,
+    /// The true time.
+    truly_sent: Instant,
+}
+
 impl Remote {
-    pub(super) fn new(network: Network, client: usize, server: Server) -> Self {
+    pub(super) fn new(network: Network, client: usize, server: Server, runtime: Arc<dyn Runtime>) -> Self {
         let label = format!("n{}", server.number());
         let longest_ttl = network.state().longest_ttl;
-        Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             network,
             client,
             server,
+            runtime,
             label,
             link: Mutex::default(),
             gate: longest_ttl.map(|longest| Mutex::new(Gate::new(longest))),
@@ -96,15 +125,21 @@ impl Remote {
             looking: AtomicBool::new(false),
             look_failed: Mutex::default(),
             looked: Event::new(),
+            due: Event::new(),
+            watched: Mutex::default(),
             broken: Event::new(),
-        }))
+        });
+        if shared.gate.is_some() {
+            shared.runtime.spawn(Box::pin(looks::keep(Arc::downgrade(&shared), Arc::clone(&shared.runtime))));
+        }
+        Self(shared)
     }
 
     async fn exchange(self, request: Request, begin: Begin) -> Outcome {
-        let receiver = self.0.send(request, begin)?;
-        let mut outcome = pin!(async {
+        let (flight, receiver) = self.0.send(request, begin)?;
+        let mut arrived = pin!(async {
             match receiver.await {
-                Ok(outcome) => outcome,
+                Ok(arrived) => arrived,
                 // The message is lost, and no error will ever arrive.
                 Err(oneshot::Canceled) => pending().await,
             }
@@ -114,20 +149,20 @@ impl Remote {
             if self.0.link().generation() != begin.generation {
                 return Err(NodeError::unknown("the connection was lost"));
             }
-            if let Some(outcome) = until(outcome.as_mut(), broken).await {
-                return outcome;
+            if let Some(arrived) = until(arrived.as_mut(), broken).await {
+                return self.0.read(&flight, arrived);
             }
         }
     }
 }
 
 impl Shared {
-    /// Sends a request, unless its connection has ended. Returns the receiver of the reply.
+    /// Sends a request, unless its connection has ended. Returns the receiver of the reply, too.
     fn send(
         self: &Arc<Self>,
         request: Request,
         begin: Begin,
-    ) -> Result<oneshot::Receiver<Outcome>, NodeError> {
+    ) -> Result<(Flight, oneshot::Receiver<Arrived>), NodeError> {
         let generation = begin.generation;
         if self.connection() != begin.connection {
             return Err(NodeError::unavailable("the connection was lost before the request was sent"));
@@ -153,6 +188,13 @@ impl Shared {
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
+        let flight = Flight {
+            request: request.clone(),
+            shown,
+            begin,
+            sent: self.runtime.now(),
+            truly_sent: sent,
+        };
         let message = Message { request, shown, sent, begin, twice, reply };
         if fate.late {
             self.begin_fault(FaultKind::Straggler);
@@ -173,7 +215,7 @@ impl Shared {
                 self.network.0.world.spawn(Box::pin(async move { me.deliver(message, delay).await }));
             }
         }
-        Ok(receiver)
+        Ok((flight, receiver))
     }
 
     /// Returns the number of the connection and the incarnation of the server.
@@ -219,12 +261,11 @@ impl Shared {
                 Err(oneshot::Canceled) => return self.lose(message.begin.generation),
             },
         };
-        let Carried { outcome, losses, look } = carried;
-        let outcome = match outcome {
+        let outcome = match carried.outcome {
             Ok(Reply::Watching(watch)) => Ok(Reply::Watching(self.relay(watch, &message))),
             outcome => outcome,
         };
-        self.reply(message, Carried { outcome, losses, look }).await;
+        self.reply(message, Carried { outcome, ..carried }).await;
     }
 
     /// Relays the notification of a watch to the client. Returns the watch of the client.
@@ -242,7 +283,8 @@ impl Shared {
         Watch::new(watch.availability, Arc::clone(self).notified(generation, notified)).held_by(watch.holder)
     }
 
-    async fn reply(self: Arc<Self>, message: Message, Carried { outcome, losses, look }: Carried) {
+    async fn reply(self: Arc<Self>, message: Message, carried: Carried) {
+        let Carried { outcome, pushed, look, clock } = carried;
         let fate = {
             let mut state = self.network.state();
             let traffic = state.replies;
@@ -260,16 +302,9 @@ impl Shared {
         if streams && !self.link().carries(message.begin.generation) {
             return;
         }
-        if let Some(mut gate) = self.gate() {
-            let now = self.network.0.world.now();
-            // The notification of a loss was sent before this reply, so it arrives before it.
-            gate.record_losses(if streams { losses } else { 0 });
-            if let Some(look) = look {
-                gate.apply_following_look(look, now);
-            }
-            if matches!(&outcome, Err(error) if error.to_string().contains("READONLY")) {
-                gate.rejected();
-            }
+        // The notification of a loss was sent before this reply, so it arrives before it.
+        if streams && self.gate().is_some_and(|mut gate| gate.record_pushed(pushed)) {
+            self.due.notify(usize::MAX);
         }
         let nothing = |error: &NodeError| {
             matches!(
@@ -285,22 +320,56 @@ impl Shared {
             outcome => outcome,
         };
         let sender = message.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(sender) = sender else { return };
+        if let Some(sender) = sender {
+            sender.send(Arrived { outcome, look, clock }).ok();
+        }
+    }
+
+    /// Reads a reply at the client, and what followed the request.
+    fn read(&self, flight: &Flight, Arrived { outcome, look, clock }: Arrived) -> Outcome {
+        let Flight { request, shown, begin, .. } = flight;
+        let received = self.runtime.now();
+        if let Some(mut gate) = self.gate() {
+            if let Some(look) = look {
+                gate.apply_following_look(look, received);
+            }
+            if matches!(&outcome, Err(error) if error.to_string().contains("READONLY")) {
+                gate.rejected();
+            }
+            // Without an admission, the vote does not count in any case.
+            if request.is_vote() && matches!(begin.admission, Admission::Admitted(_)) {
+                let reading = ClockReading { sent: flight.sent, server: clock.unix_time, received };
+                if gate.read_clock(reading) {
+                    self.due.notify(usize::MAX);
+                }
+            }
+        }
         // The history does not depend on the code that judges the reply for the core.
-        let counts =
-            message.request.operation() == Operation::Release || self.counts(message.begin.admission);
-        let received = match history::Reply::of(&outcome) {
+        let counts = request.operation() == Operation::Release || self.counts(begin.admission);
+        let reply = match history::Reply::of(&outcome) {
             history::Reply::Failed => history::Reply::Failed,
-            received if counts => received,
+            reply if counts => reply,
             _ => history::Reply::Uncounted,
         };
-        let outcome = outcome.map(|reply| {
-            let before = message.begin.admission;
-            if message.request.is_vote() { before.judge(reply, self.admission()) } else { reply }
-        });
-        if sender.send(outcome).is_ok() {
-            self.network.recorder().record(EventKind::Received { request: message.shown, reply: received });
+        let is_vote = request.is_vote() && !matches!(reply, history::Reply::Uncounted);
+        if self.watch_clock(flight.truly_sent, clock.at) && is_vote {
+            self.begin_fault(FaultKind::Unwatched);
         }
+        self.network.recorder().record(EventKind::Received { request: *shown, reply });
+        outcome.map(|reply| {
+            if request.is_vote() { begin.admission.judge(reply, self.admission()) } else { reply }
+        })
+    }
+
+    /// Records that the clock was read. Returns whether it has jumped before this client began to watch it, so recently
+    /// that a lock may be lost, and no client has renewed the stamp since.
+    pub(super) fn watch_clock(&self, sent: Instant, at: Instant) -> bool {
+        let Some(wait) = self.gate().map(|gate| gate.wait()) else { return false };
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if watched.is_none() && at.saturating_duration_since(sent) <= EXACT {
+            *watched = Some(at);
+        }
+        self.server.has_jumped_unseen(*watched, at, wait.mul_f64(1.1))
     }
 
     /// Loses a message. On a stream that ends the connection.
@@ -347,7 +416,7 @@ impl Shared {
 
     pub(super) fn admission(&self) -> Admission {
         let connection = self.connection();
-        let now = self.network.0.world.now();
+        let now = self.runtime.now();
         self.gate().map_or(Admission::Unchecked, |mut gate| gate.read(connection, now))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redlock_core::node::{Claim, LockNode, NodeError, Reply, Token, Ttl};
 use redlock_core::runtime::{Instant, Runtime};
@@ -77,12 +78,19 @@ impl Machine {
     }
 
     /// Looks at the stamp, which is renewed unless it describes the present identity of this server.
-    pub(super) fn look(&mut self) -> Look {
+    ///
+    /// A stamp of the time `outdated` is renewed, too: the clock has jumped since.
+    pub(super) fn look(&mut self, outdated: Option<Instant>) -> Look {
         if self.read_only {
             Look::Replica
         } else {
-            Stamp::look(&mut self.stamp, self.identity, self.clock.now())
+            Look::Intact(Stamp::look(&mut self.stamp, self.identity, outdated, self.clock.now()))
         }
+    }
+
+    /// Reads the wall clock. Returns the time since the Unix epoch.
+    pub(super) fn unix_time(&self) -> Duration {
+        self.clock.unix_time()
     }
 
     /// Copies all data.
@@ -194,8 +202,17 @@ impl Machine {
 
     /// Sets the clock. Returns the new true expiry of each lock; of an expired lock the present time.
     pub(super) fn step_clock(&self, millis: i64) -> Vec<(Token, Instant)> {
+        self.correct(|clock| clock.step(millis))
+    }
+
+    /// Makes the clock run faster by these parts per million. Returns the new true expiry of each lock.
+    pub(super) fn slew_clock(&self, ppm: i32) -> Vec<(Token, Instant)> {
+        self.correct(|clock| clock.slew(ppm))
+    }
+
+    fn correct(&self, correct: impl FnOnce(&WallClock)) -> Vec<(Token, Instant)> {
         let before = self.expiring();
-        self.clock.step(millis);
+        correct(&self.clock);
         before.into_iter().map(|(token, expires)| (token, self.clock.true_time(expires))).collect()
     }
 
@@ -225,8 +242,6 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use redlock_core::IntoResources;
     use redlock_core::node::{Claim, Ttl};
     use redlock_testkit::sim::Simulation;
@@ -295,6 +310,18 @@ mod tests {
     fn a_fast_clock_expires_keys_early() {
         let mut world = World::new(Clock { drift_ppm: 250_000, ..Clock::default() });
         assert_eq!(Some(at(8_000)), world.acquire("a"));
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_expires_keys_early() {
+        let mut world = World::new(Clock::default());
+        world.acquire("a");
+        world.wait_until(at(2_000));
+        assert_eq!(vec![(Token::from_bytes("a"), at(8_400))], world.machine.slew_clock(250_000));
+        world.wait_until(at(4_000));
+        assert_eq!(vec![(Token::from_bytes("a"), at(9_500))], world.machine.slew_clock(0));
+        world.wait_until(at(9_500));
+        assert!(world.machine.locks().is_empty());
     }
 
     #[test]

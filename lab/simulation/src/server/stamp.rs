@@ -24,10 +24,18 @@ pub(super) struct Stamp {
 /// The result of a look at the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// The server has lost nothing for this time.
-    Intact(Identity, Duration),
+    Intact(Intact),
     /// The server is a replica.
     Replica,
+}
+
+/// A server that has lost nothing for a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Intact {
+    pub(crate) identity: Identity,
+    /// The time in the stamp, by the clock of the server.
+    pub(crate) since: Instant,
+    pub(crate) age: Duration,
 }
 
 impl Identity {
@@ -46,12 +54,18 @@ impl Stamp {
         Self { identity, since: Instant::ORIGIN }
     }
 
-    /// Looks at a stamp at a time. The stamp of another identity, or a missing one, is renewed.
-    pub(super) fn look(stamp: &mut Option<Self>, identity: Identity, now: Instant) -> Look {
-        let fits = |stamp: &Self| stamp.identity == identity && stamp.since <= now;
-        let present = stamp.filter(fits).unwrap_or(Self { identity, since: now });
-        *stamp = Some(present);
-        Look::Intact(identity, now.saturating_duration_since(present.since))
+    /// Looks at a stamp at a time. The stamp of another identity, a missing one, or one of the time `outdated` is renewed.
+    pub(super) fn look(
+        stamp: &mut Option<Self>,
+        identity: Identity,
+        outdated: Option<Instant>,
+        now: Instant,
+    ) -> Intact {
+        let fits = |stamp: &Self| {
+            stamp.identity == identity && stamp.since <= now && Some(stamp.since) != outdated
+        };
+        let Self { since, .. } = *stamp.insert(stamp.filter(fits).unwrap_or(Self { identity, since: now }));
+        Intact { identity, since, age: now.saturating_duration_since(since) }
     }
 }
 
@@ -59,11 +73,20 @@ impl Stamp {
 mod tests {
     use super::*;
 
+    fn at(seconds: u64) -> Instant {
+        Instant::since_origin(Duration::from_secs(seconds))
+    }
+
     fn age(stamp: &mut Option<Stamp>, identity: Identity, seconds: u64) -> u64 {
-        match Stamp::look(stamp, identity, Instant::since_origin(Duration::from_secs(seconds))) {
-            Look::Intact(_, age) => age.as_secs(),
-            Look::Replica => unreachable!("a stamp does not describe replication"),
-        }
+        Stamp::look(stamp, identity, None, at(seconds)).age.as_secs()
+    }
+
+    #[test]
+    fn the_first_look_after_a_jump_renews_the_stamp() {
+        let (mut stamp, identity) = (None, Identity::default());
+        let since = Stamp::look(&mut stamp, identity, None, at(9)).since;
+        assert_eq!(at(20), Stamp::look(&mut stamp, identity, Some(since), at(20)).since);
+        assert_eq!(at(20), Stamp::look(&mut stamp, identity, Some(since), at(21)).since, "of another client");
     }
 
     #[test]

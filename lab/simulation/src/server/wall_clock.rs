@@ -6,7 +6,7 @@ use std::time::Duration;
 use redlock_core::runtime::{BoxFuture, Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process};
 
-/// A clock that shows whole milliseconds and may be set, forward and back.
+/// A clock that shows whole milliseconds, may be set forward and back, and may run fast for a while.
 ///
 /// A key thus expires up to one millisecond early. That is the worst behavior of a server that follows its clock.
 /// Clones are handles to the same clock.
@@ -17,16 +17,19 @@ pub(super) struct WallClock(Arc<Shared>);
 struct Shared {
     /// A process whose clock is right.
     world: Process,
-    clock: Clock,
-    steps: Mutex<Steps>,
+    /// The speed in parts per million, unless the clock is corrected.
+    drift_ppm: i32,
+    state: Mutex<State>,
 }
 
-/// The total times by which the clock was set.
+/// The time that the clock shows since the last change.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
-    /// The time forward, from the origin.
-    forward: Duration,
-    back: Duration,
+struct State {
+    /// The true time of the last change of the speed.
+    since: Instant,
+    /// The time that the clock has shown then, with all later steps.
+    shown: Instant,
+    drift_ppm: i32,
 }
 
 /// The initial time, far enough from zero to be set back.
@@ -34,35 +37,49 @@ const EPOCH: Duration = Duration::from_secs(1_000_000);
 
 impl WallClock {
     pub(super) fn new(clock: Clock, world: Process) -> Self {
-        let steps = Mutex::new(Steps { forward: EPOCH, back: Duration::ZERO });
-        Self(Arc::new(Shared { world, clock, steps }))
+        let Clock { offset, drift_ppm } = clock;
+        let shown = Instant::since_origin(offset + EPOCH);
+        let state = Mutex::new(State { since: Instant::ORIGIN, shown, drift_ppm });
+        Self(Arc::new(Shared { world, drift_ppm, state }))
     }
 
     /// Sets the clock forward by `millis`, or back if negative.
     pub(super) fn step(&self, millis: i64) {
         let by = Duration::from_millis(millis.unsigned_abs());
-        let mut steps = self.steps();
-        if millis < 0 {
-            steps.back += by;
-        } else {
-            steps.forward += by;
-        }
+        let mut state = self.state();
+        state.shown = if millis < 0 { state.shown - by } else { state.shown + by };
+    }
+
+    /// Makes the clock run faster by these parts per million than without a correction.
+    pub(super) fn slew(&self, ppm: i32) {
+        let (since, shown) = (self.0.world.now(), self.exact());
+        *self.state() = State { since, shown, drift_ppm: self.0.drift_ppm + ppm };
     }
 
     /// Returns the true time at which the clock shows `shown`, if it is not set.
     ///
     /// For a past time it returns the present one.
     pub(super) fn true_time(&self, shown: Instant) -> Instant {
-        self.0.world.now() + self.0.clock.true_duration(shown.saturating_duration_since(self.exact()))
+        self.0.world.now() + self.speed().true_duration(shown.saturating_duration_since(self.exact()))
+    }
+
+    /// Returns the time since the Unix epoch, as `TIME` does.
+    pub(super) fn unix_time(&self) -> Duration {
+        self.exact().elapsed_since_origin()
     }
 
     fn exact(&self) -> Instant {
-        let Steps { forward, back } = *self.steps();
-        self.0.clock.at(self.0.world.now()) + forward - back
+        let State { since, shown, .. } = *self.state();
+        let passed = self.0.world.now().saturating_duration_since(since);
+        shown + self.speed().at(Instant::since_origin(passed)).elapsed_since_origin()
     }
 
-    fn steps(&self) -> MutexGuard<'_, Steps> {
-        self.0.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    fn speed(&self) -> Clock {
+        Clock { offset: Duration::ZERO, drift_ppm: self.state().drift_ppm }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,7 +90,7 @@ impl Runtime for WallClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
-        self.0.world.sleep(self.0.clock.true_duration(duration))
+        self.0.world.sleep(self.speed().true_duration(duration))
     }
 
     fn spawn(&self, future: BoxFuture<()>) {

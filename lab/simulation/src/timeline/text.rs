@@ -99,7 +99,8 @@ fn mark(fault: FaultKind) -> char {
         | FaultKind::Loss
         | FaultKind::Duplicate
         | FaultKind::Straggler
-        | FaultKind::Disconnect => '?',
+        | FaultKind::Disconnect
+        | FaultKind::Unwatched => '?',
     }
 }
 

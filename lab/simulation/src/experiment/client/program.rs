@@ -42,7 +42,7 @@ impl Program {
     pub(super) fn new(client: Client, process: &Process, chance: fastrand::Rng) -> Self {
         let (shared, process) = (&client.0, process.clone());
         let redlock = Redlock::builder(process.clone())
-            .nodes(shared.network.nodes(shared.number))
+            .nodes(shared.network.nodes_on(shared.number, &process.runtime()))
             .node_timeout(shared.behavior.node_timeout)
             .retry_delay(RETRY_DELAY)
             .clock_drift_factor(shared.behavior.drift_factor)
