@@ -24,6 +24,7 @@
 //! clocks keep within the drift factor. A violation names the [`Assumption`] that was broken before it. A violation
 //! without a broken assumption is a defect of the lock.
 
+mod clocks;
 mod counting;
 mod exclusion;
 mod fencing;
@@ -94,6 +95,11 @@ pub enum Assumption {
     ClocksAreNotSet,
     /// No clock runs faster or slower than the drift factor allows.
     ClocksRunEvenly,
+    /// A client counts a server whose clock has jumped only if it has watched the clock before, or if a client that has
+    /// watched it has renewed the stamp.
+    ClocksAreWatched,
+    /// The clocks of servers that lose fencing counters agree with the clocks of others.
+    ClocksAgree,
     /// A holder that was stopped checks its lease before it continues.
     HoldersCheckLeases,
     /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT).
@@ -117,6 +123,9 @@ pub struct Rules {
     /// `true` if clients check whether servers may have lost locks. Then lost data explains neither two holders nor a
     /// wrong fencing token, and a lost key alone violates nothing.
     pub admission: bool,
+    /// `true` if clients also watch the clocks of servers, within the limits of that. Then a clock that steps forward or
+    /// runs fast is no explanation, either.
+    pub watches_clocks: bool,
 }
 
 /// A violation of an invariant.
@@ -148,11 +157,11 @@ pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations.extend(honesty::check(history, rules));
     violations.extend(outcomes::check(history, rules));
     if rules.admission {
-        violations.retain(|violation| !violation.is_harmless());
+        violations.retain(|violation| !violation.is_harmless(rules));
         violations
             .iter_mut()
-            .filter(|violation| violation.is_prevented())
-            .for_each(|violation| violation.broken = wrong_clock(history, violation.event));
+            .filter(|violation| violation.is_prevented(rules))
+            .for_each(|violation| violation.broken = clocks::broken(history, rules, violation));
     }
     violations.sort_by_key(|violation| (violation.event, violation.invariant));
     violations
@@ -184,21 +193,28 @@ impl Invariant {
 
 impl Violation {
     /// Returns whether restart admission makes the violation harmless, because a server that has lost a key does not count.
-    fn is_harmless(&self) -> bool {
-        self.invariant == Invariant::Validity && self.broken == Some(Assumption::DataIsKept)
+    fn is_harmless(&self, rules: &Rules) -> bool {
+        self.invariant == Invariant::Validity && self.broken.is_some() && self.is_by_loss(rules)
     }
 
     /// Returns whether restart admission prevents the violation.
-    fn is_prevented(&self) -> bool {
-        let invariants = [
-            Invariant::Exclusion,
-            Invariant::Unique,
-            Invariant::Order,
-            Invariant::Supersession,
-            Invariant::Resource,
-        ];
-        let lost = matches!(self.broken, Some(Assumption::DataIsKept | Assumption::CountersAreKept));
-        invariants.contains(&self.invariant) && lost
+    fn is_prevented(&self, rules: &Rules) -> bool {
+        let is_about_data = self.invariant == Invariant::Exclusion || self.is_about_fencing();
+        is_about_data && (self.is_by_loss(rules) || self.broken == Some(Assumption::CountersAreKept))
+    }
+
+    /// Returns whether the cause is a lost key. A clock that has jumped may have lost it, too.
+    fn is_by_loss(&self, rules: &Rules) -> bool {
+        match self.broken {
+            Some(Assumption::DataIsKept) => true,
+            Some(Assumption::ClocksAreNotSet | Assumption::ClocksRunEvenly) | None => rules.watches_clocks,
+            _ => false,
+        }
+    }
+
+    fn is_about_fencing(&self) -> bool {
+        use Invariant::{Order, Resource, Supersession, Unique};
+        matches!(self.invariant, Unique | Order | Supersession | Resource)
     }
 }
 
@@ -207,17 +223,6 @@ impl Rules {
     pub fn quorum(&self) -> usize {
         self.servers / 2 + 1
     }
-}
-
-/// Returns the broken assumption about clocks, by which the wait for lost locks may have been too short.
-///
-/// Only the events up to `event` count.
-fn wrong_clock(history: &History, event: usize) -> Option<Assumption> {
-    history.0.iter().take(event + 1).find_map(|event| match event.kind {
-        EventKind::FaultBegins(_, FaultKind::Step(_)) => Some(Assumption::ClocksAreNotSet),
-        EventKind::FaultBegins(_, FaultKind::Drift(_)) => Some(Assumption::ClocksRunEvenly),
-        _ => None,
-    })
 }
 
 /// Returns the broken assumption that best explains a missing key of `token`.
@@ -288,6 +293,8 @@ impl fmt::Display for Assumption {
             Self::DataIsKept => "nodes keep their data",
             Self::ClocksAreNotSet => "clocks are not set",
             Self::ClocksRunEvenly => "clocks run evenly",
+            Self::ClocksAreWatched => "clients have watched the clocks",
+            Self::ClocksAgree => "the clocks of nodes agree",
             Self::HoldersCheckLeases => "holders check their lease before they act",
             Self::CountersAreKept => "nodes keep their counters",
             Self::TokensComeFirst => "holders write their token before they read",

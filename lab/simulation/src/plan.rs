@@ -101,6 +101,15 @@ pub enum Incident {
         /// The step in milliseconds; negative for a step back.
         millis: i64,
     },
+    /// A server's wall clock runs fast for a while, as a time service slews it.
+    Slew {
+        /// The server.
+        server: usize,
+        /// The additional speed in parts per million.
+        ppm: i32,
+        /// The duration.
+        lasts: Duration,
+    },
     /// All messages from a client to a server, or back, or both are lost.
     Partition {
         /// The client.
@@ -152,6 +161,9 @@ pub enum Faults {
     /// older copy, are flushed, or fail over and back. No violation may occur, since clients check whether servers may
     /// have lost locks.
     Losses,
+    /// The losses of `Losses`, without fencing tokens, and wall clocks of any number of servers that step forward or run fast
+    /// at any time. No violation may occur, since clients watch the clocks.
+    Clocks,
     /// The same as `Bounded` with fencing tokens, lost locks, and clocks that are wrong and are set. Locks may overlap. Their
     /// fencing tokens, and the resources that check them, must stay correct.
     Fencing,
@@ -194,6 +206,7 @@ impl Incident {
             Self::Crash { lasts, .. }
             | Self::Failback { lasts, .. }
             | Self::Hang { lasts, .. }
+            | Self::Slew { lasts, .. }
             | Self::OutOfMemory { lasts, .. }
             | Self::ReadOnly { lasts, .. }
             | Self::WrongType { lasts, .. }
@@ -208,10 +221,11 @@ impl Incident {
 
 impl Faults {
     /// All settings, with their names on a command line.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("none", Self::None),
         ("bounded", Self::Bounded),
         ("losses", Self::Losses),
+        ("clocks", Self::Clocks),
         ("fencing", Self::Fencing),
         ("late-restarts", Self::LateRestarts),
         ("counter-loss", Self::Violating(Assumption::CountersAreKept)),
@@ -238,7 +252,7 @@ impl Faults {
 
     /// Returns whether clients check whether servers may have lost locks, unless the experiment says otherwise.
     pub fn has_admission(self) -> bool {
-        self == Self::Losses
+        matches!(self, Self::Losses | Self::Clocks)
     }
 
     /// Returns whether the setting breaks an assumption on purpose.
@@ -280,6 +294,9 @@ impl fmt::Display for Incident {
                 write!(f, "r{resource} on n{server} has a non-lock value for {lasts:?}")
             }
             Self::Step { server, millis } => write!(f, "the clock of n{server} steps by {millis} ms"),
+            Self::Slew { server, ppm, lasts } => {
+                write!(f, "the clock of n{server} runs faster by {ppm} ppm for {lasts:?}")
+            }
             Self::Partition { client, server, way: None, lasts } => {
                 write!(f, "all messages between c{client} and n{server} are lost for {lasts:?}")
             }

@@ -57,7 +57,9 @@ struct State {
     stamped: Option<(Identity, Instant)>,
     renewals: u64,
     renewed: Instant,
-    /// The true times in which the clock was ahead of itself: from the beginning of a correction to its end.
+    /// The additional speed of the clock in parts per million.
+    slewed: i32,
+    /// The true times of corrections of the clock forward: the beginning, and the end if it has ended.
     corrections: Vec<(Instant, Option<Instant>)>,
     /// True while it is a replica.
     demoted: bool,
@@ -148,6 +150,7 @@ impl Server {
             stamped: None,
             renewals: 0,
             renewed: Instant::ORIGIN,
+            slewed: 0,
             corrections: Vec::new(),
             demoted: false,
         };
@@ -225,7 +228,9 @@ impl Server {
                 Received::Request(delivery, reply) => {
                     carried.push((self.carry_out(&mut state, &delivery), reply));
                 }
-                Received::Look(outdated, reply) => looked.push((self.carry_look(&mut state, outdated), reply)),
+                Received::Look(outdated, reply) => {
+                    looked.push((self.carry_look(&mut state, outdated), reply))
+                }
             }
         }
         drop(state);
@@ -259,7 +264,8 @@ impl Server {
         let mut state = self.state();
         let moved = state.machine.step_clock(millis);
         if millis > 0 {
-            state.corrections.push((now, Some(now)));
+            // A slew may go on.
+            state.corrections.insert(0, (now, Some(now)));
         }
         drop(state);
         self.record_moved(moved);
@@ -269,17 +275,20 @@ impl Server {
     pub fn slew_clock(&self, ppm: i32) {
         let now = self.0.world.now();
         let mut state = self.state();
-        let was = match state.corrections.iter_mut().find(|(_, until)| until.is_none()) {
-            Some((_, until)) => until.replace(now).is_none(),
-            None => false,
-        };
+        let before = mem::replace(&mut state.slewed, ppm);
+        if before == ppm {
+            return;
+        }
         let moved = state.machine.slew_clock(ppm);
+        if let Some((_, until)) = state.corrections.last_mut().filter(|(_, until)| until.is_none()) {
+            *until = Some(now);
+        }
         if ppm > 0 {
             state.corrections.push((now, None));
         }
         drop(state);
-        if was {
-            self.end_fault(FaultKind::Drift(0));
+        if before != 0 {
+            self.end_fault(FaultKind::Drift(before));
         }
         if ppm != 0 {
             self.begin_fault(FaultKind::Drift(ppm));
@@ -375,7 +384,10 @@ impl Server {
         let state = self.state();
         let from = state.renewed.max(at - within);
         let until = watched.map_or(at, |watched| watched.min(at));
-        state.corrections.iter().any(|(began, ended)| *began < until && ended.is_none_or(|ended| ended >= from))
+        state
+            .corrections
+            .iter()
+            .any(|(began, ended)| *began < until && ended.is_none_or(|ended| ended >= from))
     }
 
     /// Looks at the stamp, once the server runs. Returns `None` if it is down, or crashes before.

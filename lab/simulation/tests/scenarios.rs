@@ -64,6 +64,7 @@ impl World {
             node_timeout: NODE_TIMEOUT,
             settled_after: 100 * TTL,
             admission: false,
+            watches_clocks: false,
         };
         check(&self.network.recorder().history(), &rules)
     }

@@ -28,6 +28,7 @@ use crate::network::Network;
 #[allow(clippy::struct_excessive_bools)] // the settings are independent
 pub(super) struct Behavior {
     pub(super) resources: usize,
+    pub(super) shortest_ttl: Duration,
     pub(super) longest_ttl: Duration,
     pub(super) node_timeout: Duration,
     pub(super) drift_factor: f64,

@@ -69,6 +69,7 @@ impl FaultInjector {
             server.out_of_memory(false);
             server.promote();
             server.read_only(false);
+            server.slew_clock(0);
             (0..*resources).for_each(|resource| server.remove_non_lock_value(name(resource)));
         }
         network.heal_all();
@@ -102,6 +103,7 @@ impl FaultInjector {
                 return servers[*server].set_non_lock_value(name(*resource));
             }
             Incident::Step { server, millis } => servers[*server].step_clock(*millis),
+            Incident::Slew { server, ppm, .. } => servers[*server].slew_clock(*ppm),
             Incident::Partition { client, server, way, .. } => {
                 for direction in [Direction::Requests, Direction::Replies] {
                     if way.is_none_or(|way| way == direction) {
@@ -128,6 +130,7 @@ impl FaultInjector {
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(false),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(false),
             Incident::Failback { server, .. } => servers[*server].promote(),
+            Incident::Slew { server, .. } => servers[*server].slew_clock(0),
             Incident::WrongType { server, resource, .. } => {
                 servers[*server].remove_non_lock_value(name(*resource));
             }

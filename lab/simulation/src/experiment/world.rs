@@ -6,7 +6,7 @@ use redlock_testkit::sim::{Clock, Simulation};
 
 use super::client::{self, Client, Protected};
 use super::fault_injector::FaultInjector;
-use super::{Experiment, LATE_BY, LONGEST_TTL, NODE_TIMEOUT, waiting};
+use super::{Experiment, LATE_BY, LONGEST_TTL, NODE_TIMEOUT, SHORTEST_TTL, SHORTEST_WATCHED_TTL, waiting};
 use crate::history::{EventKind, FaultKind, Place};
 use crate::invariant::Assumption;
 use crate::network::{Direction, Network, Notifications, Traffic, Transport};
@@ -27,6 +27,15 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// The maximum drift of a clock: half of the drift factor of 1 %, so that two clocks differ by at most the factor.
 const DRIFT_PPM: i32 = 4_900;
+
+/// The maximum drift of a clock if clients watch the clocks of servers, less than half of the 0.25 % that they tolerate.
+const WATCHED_DRIFT_PPM: i32 = 1_200;
+
+/// The maximum drift of a client whose watch is to notice every jump that matters.
+const WATCHING_DRIFT_PPM: i32 = 500;
+
+/// The longest delay of usual messages in runs about clocks, in microseconds.
+const WATCHED_DELAY: u64 = 3_000;
 
 impl World {
     /// Creates the world of an experiment. The order of the draws is part of what a seed means.
@@ -106,7 +115,8 @@ impl Experiment {
 
     fn server(&self, number: usize, network: &Network, chance: &mut fastrand::Rng) -> Server {
         let wild = self.faults.breaks(Assumption::ClocksRunEvenly);
-        let drift_ppm = if wild { chance.i32(-300_000..=300_000) } else { self.drift(chance) };
+        let drift_ppm =
+            if wild { chance.i32(-300_000..=300_000) } else { self.drift(chance, self.server_drift()) };
         if wild || self.drifts_too_much() {
             let place = Place::Server(number);
             network.recorder().record(EventKind::FaultBegins(place, FaultKind::Drift(drift_ppm)));
@@ -129,7 +139,8 @@ impl Experiment {
     }
 
     fn traffic(&self, chance: &mut fastrand::Rng) -> Traffic {
-        let most = Duration::from_micros(chance.u64(200..20_000));
+        let longest = if self.faults == Faults::Clocks { WATCHED_DELAY } else { 20_000 };
+        let most = Duration::from_micros(chance.u64(200..longest));
         let calm = Traffic { most, ..Traffic::default() };
         if let Some((least, most)) = self.delays {
             return Traffic { least, most, ..calm };
@@ -150,9 +161,13 @@ impl Experiment {
         protected: Option<Protected>,
     ) -> Client {
         let offset = Duration::from_millis(chance.u64(..100_000));
-        let clock = Clock { offset, drift_ppm: self.drift(chance) };
+        let clock = Clock { offset, drift_ppm: self.drift(chance, self.client_drift()) };
         let behavior = client::Behavior {
             resources: self.resources,
+            shortest_ttl: self.shortest_ttl.unwrap_or(match self.faults {
+                Faults::Clocks => SHORTEST_WATCHED_TTL,
+                _ => SHORTEST_TTL,
+            }),
             longest_ttl: if self.is_about_waiting() { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
             node_timeout: NODE_TIMEOUT,
             does: self.activity,
@@ -165,14 +180,22 @@ impl Experiment {
     }
 
     /// Returns the drift of a clock within the bounds. In half of the cases, it is the maximum.
-    fn drift(&self, chance: &mut fastrand::Rng) -> i32 {
-        let most = self.drift_ppm.unwrap_or(DRIFT_PPM);
+    fn drift(&self, chance: &mut fastrand::Rng, usual: i32) -> i32 {
+        let most = self.drift_ppm.unwrap_or(usual);
         match chance.u32(..4) {
             0 => most,
             1 => -most,
             2 => 0,
             _ => chance.i32(-most..=most),
         }
+    }
+
+    fn server_drift(&self) -> i32 {
+        if self.has_admission() || self.faults == Faults::Clocks { WATCHED_DRIFT_PPM } else { DRIFT_PPM }
+    }
+
+    fn client_drift(&self) -> i32 {
+        if self.faults == Faults::Clocks { WATCHING_DRIFT_PPM } else { self.server_drift() }
     }
 
     /// Returns whether the requested drift lets two clocks differ by more than the clients allow for.

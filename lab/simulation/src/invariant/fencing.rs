@@ -177,6 +177,7 @@ mod tests {
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
+            watches_clocks: false,
         };
         let found = check(&builder.history(), &rules);
         found.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()

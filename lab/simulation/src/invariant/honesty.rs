@@ -187,7 +187,13 @@ mod tests {
 
     fn violations(builder: HistoryBuilder) -> usize {
         let node_timeout = Duration::from_millis(200);
-        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false };
+        let rules = Rules {
+            servers: 3,
+            node_timeout,
+            settled_after: Duration::ZERO,
+            admission: false,
+            watches_clocks: false,
+        };
         check(&builder.history(), &rules).len()
     }
 

@@ -92,7 +92,13 @@ mod tests {
 
     fn broken(builder: HistoryBuilder) -> Vec<Option<Assumption>> {
         let node_timeout = Duration::from_millis(200);
-        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false };
+        let rules = Rules {
+            servers: 3,
+            node_timeout,
+            settled_after: Duration::ZERO,
+            admission: false,
+            watches_clocks: false,
+        };
         check(&builder.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }
 

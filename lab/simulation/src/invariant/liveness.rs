@@ -61,6 +61,7 @@ mod tests {
             node_timeout: Duration::ZERO,
             settled_after: Duration::from_millis(10),
             admission: false,
+            watches_clocks: false,
         };
         check(&builder.history(), &rules).len()
     }

@@ -231,7 +231,13 @@ mod tests {
         let node_timeout = Duration::from_millis(200);
         check(
             &builder.history(),
-            &Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false },
+            &Rules {
+                servers: 3,
+                node_timeout,
+                settled_after: Duration::ZERO,
+                admission: false,
+                watches_clocks: false,
+            },
         )
         .len()
     }

@@ -185,6 +185,7 @@ mod tests {
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
+            watches_clocks: false,
         };
         check(&builder.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }

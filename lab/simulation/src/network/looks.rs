@@ -12,7 +12,7 @@ use futures_channel::oneshot;
 use redlock_core::node::ClockReading;
 use redlock_core::runtime::{Instant, Runtime};
 
-use super::remote::{Shared, until};
+use super::remote::{InUse, Shared, until};
 use super::{Direction, Transport};
 use crate::server::Looked;
 
@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Looks whenever it is necessary, as long as the node is in use.
-pub(super) async fn keep(node: Weak<Shared>, runtime: Arc<dyn Runtime>) {
+pub(super) async fn keep(node: Weak<InUse>, runtime: Arc<dyn Runtime>) {
     while let Some(me) = node.upgrade() {
         let due = me.due.listen();
         let Some(wait) = me.gate().map(|gate| gate.next_look(INTERVAL, runtime.now())) else { return };

@@ -5,6 +5,7 @@
 //! request cannot have arrived twice. A lost message never gets a reply: the caller's timeout ends the wait.
 
 use std::future::{Future, pending, poll_fn};
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +35,18 @@ const NOTICED_WITHIN: Duration = Duration::from_millis(500);
 const EXACT: Duration = Duration::from_millis(5);
 
 #[derive(Clone)]
-pub(super) struct Remote(Arc<Shared>);
+pub(super) struct Remote(Arc<InUse>);
+
+/// A node that is in use. Watches that no client waits for any more may share its state, too.
+pub(super) struct InUse(Arc<Shared>);
+
+impl Deref for InUse {
+    type Target = Arc<Shared>;
+
+    fn deref(&self) -> &Arc<Shared> {
+        &self.0
+    }
+}
 
 /// The facts that are chosen when a request begins.
 #[derive(Clone, Copy)]
@@ -129,10 +141,11 @@ impl Remote {
             watched: Mutex::default(),
             broken: Event::new(),
         });
+        let in_use = Arc::new(InUse(Arc::clone(&shared)));
         if shared.gate.is_some() {
-            shared.runtime.spawn(Box::pin(looks::keep(Arc::downgrade(&shared), Arc::clone(&shared.runtime))));
+            shared.runtime.spawn(Box::pin(looks::keep(Arc::downgrade(&in_use), Arc::clone(&shared.runtime))));
         }
-        Self(shared)
+        Self(in_use)
     }
 
     async fn exchange(self, request: Request, begin: Begin) -> Outcome {
@@ -188,13 +201,8 @@ impl Shared {
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
-        let flight = Flight {
-            request: request.clone(),
-            shown,
-            begin,
-            sent: self.runtime.now(),
-            truly_sent: sent,
-        };
+        let flight =
+            Flight { request: request.clone(), shown, begin, sent: self.runtime.now(), truly_sent: sent };
         let message = Message { request, shown, sent, begin, twice, reply };
         if fate.late {
             self.begin_fault(FaultKind::Straggler);
@@ -356,9 +364,11 @@ impl Shared {
             self.begin_fault(FaultKind::Unwatched);
         }
         self.network.recorder().record(EventKind::Received { request: *shown, reply });
-        outcome.map(|reply| {
-            if request.is_vote() { begin.admission.judge(reply, self.admission()) } else { reply }
-        })
+        outcome.map(
+            |reply| {
+                if request.is_vote() { begin.admission.judge(reply, self.admission()) } else { reply }
+            },
+        )
     }
 
     /// Records that the clock was read. Returns whether it has jumped before this client began to watch it, so recently

@@ -1,7 +1,7 @@
 //! The random selection of plans: one incident after another, with a weight for each kind.
 //!
 //! With bounded faults, a server that restarts without its data was down for longer than any TTL: the lost keys would
-//! have expired. The clients of [`Faults::Losses`] do not need this.
+//! have expired. The clients of [`Faults::Losses`] and [`Faults::Clocks`] do not need this.
 
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ enum Kind {
     ReadOnly,
     WrongType,
     Step,
+    Slew,
     Partition,
     Storm,
     Pause,
@@ -64,6 +65,23 @@ const BOUNDED: [(u32, Kind); 11] = [
     (3, Kind::Kill),
 ];
 
+/// The additional kinds of [`Faults::Losses`].
+const LOSSES: [(u32, Kind); 4] =
+    [(6, Kind::CrashSoon), (4, Kind::Flush), (6, Kind::Copy), (3, Kind::Failback)];
+
+/// The longest step forward in milliseconds. Each plan has one of them: small steps are hard to notice.
+const STEPS_FORWARD: [i64; 4] = [30, 100, 300, 8_000];
+
+/// The greatest additional speed of a clock, in parts per million. Each plan has one of them.
+const SLEWS: [i32; 3] = [10_000, 83_333, 300_000];
+
+/// The corrections of clocks in a plan.
+#[derive(Clone, Copy)]
+struct Corrections {
+    longest_step: i64,
+    greatest_ppm: i32,
+}
+
 impl Plan {
     /// Draws a plan: on average an incident every second and a half.
     pub fn draw(chance: &mut fastrand::Rng, scope: &Scope) -> Self {
@@ -72,19 +90,26 @@ impl Plan {
             return plan;
         }
         let kinds = scope.kinds();
+        let corrections = scope.corrections(chance);
         let mut when = Duration::ZERO;
         loop {
             when += Duration::from_millis(chance.u64(10..3_000));
             if when >= scope.lasts {
                 return plan;
             }
-            let incident = match scope.incident(pick(chance, &kinds), chance) {
+            let incident = match scope.incident(pick(chance, &kinds), corrections, chance) {
                 // The end of the run would restart it too early.
                 Incident::Crash { server, lasts, .. } if when + lasts > scope.lasts => {
                     Incident::Crash { server, persistence: Persistence::All, lasts }
                 }
                 incident => incident,
             };
+            if corrections.is_some() {
+                // One cause often affects the clocks of several servers.
+                for other in scope.elsewhere(&incident, chance) {
+                    plan = plan.at(when, other);
+                }
+            }
             plan = plan.at(when, incident);
         }
     }
@@ -96,8 +121,10 @@ impl Scope {
         match self.faults {
             Faults::Violating(Assumption::DataIsKept) => kinds.extend([(20, Kind::Flush)]),
             Faults::Violating(Assumption::ClocksAreNotSet) => kinds.extend([(20, Kind::Step)]),
-            Faults::Losses => {
-                kinds.extend([(6, Kind::CrashSoon), (4, Kind::Flush), (6, Kind::Copy), (3, Kind::Failback)]);
+            Faults::Losses => kinds.extend(LOSSES),
+            Faults::Clocks => {
+                kinds.extend(LOSSES);
+                kinds.extend([(14, Kind::Step), (8, Kind::Slew)]);
             }
             Faults::Fencing => kinds.extend([(12, Kind::Evict), (6, Kind::Step)]),
             Faults::LateRestarts => kinds.extend([(12, Kind::Evict), (12, Kind::CrashWithoutData)]),
@@ -117,7 +144,33 @@ impl Scope {
         kinds
     }
 
-    fn incident(&self, kind: Kind, chance: &mut fastrand::Rng) -> Incident {
+    /// Draws the size of the corrections of clocks, if there are any.
+    fn corrections(&self, chance: &mut fastrand::Rng) -> Option<Corrections> {
+        (self.faults == Faults::Clocks).then(|| Corrections {
+            longest_step: STEPS_FORWARD[chance.usize(..STEPS_FORWARD.len())],
+            greatest_ppm: SLEWS[chance.usize(..SLEWS.len())],
+        })
+    }
+
+    /// Draws the same correction on other servers, in half of the cases on none.
+    fn elsewhere(&self, incident: &Incident, chance: &mut fastrand::Rng) -> Vec<Incident> {
+        let of = |other: usize| match *incident {
+            Incident::Step { server, millis } if server != other => {
+                Some(Incident::Step { server: other, millis })
+            }
+            Incident::Slew { server, ppm, lasts } if server != other => {
+                Some(Incident::Slew { server: other, ppm, lasts })
+            }
+            _ => None,
+        };
+        let corrected: Vec<_> = (0..self.servers).filter_map(of).collect();
+        if corrected.is_empty() || chance.bool() {
+            return Vec::new();
+        }
+        corrected.into_iter().filter(|_| chance.bool()).collect()
+    }
+
+    fn incident(&self, kind: Kind, corrections: Option<Corrections>, chance: &mut fastrand::Rng) -> Incident {
         let (server, client) = (chance.usize(..self.servers), chance.usize(..self.clients));
         let mut up_to = |millis: u64| Duration::from_millis(chance.u64(20..millis));
         match kind {
@@ -163,7 +216,18 @@ impl Scope {
                 let lasts = up_to(4_000);
                 Incident::WrongType { server, resource: chance.usize(..self.resources), lasts }
             }
-            Kind::Step => Incident::Step { server, millis: chance.i64(-2_000..8_000) },
+            Kind::Step => {
+                let millis = match corrections {
+                    Some(Corrections { longest_step, .. }) => chance.i64(1..=longest_step),
+                    None => chance.i64(-2_000..8_000),
+                };
+                Incident::Step { server, millis }
+            }
+            Kind::Slew => {
+                let greatest = corrections.map_or(SLEWS[0], |corrections| corrections.greatest_ppm);
+                let lasts = up_to(15_000);
+                Incident::Slew { server, ppm: chance.i32(1_000..=greatest), lasts }
+            }
             Kind::Partition => {
                 let lasts = up_to(4_000);
                 let ways = [None, Some(Direction::Requests), Some(Direction::Replies)];
@@ -233,9 +297,26 @@ mod tests {
     }
 
     #[test]
+    fn clocks_are_corrected_forward_and_several_at_once() {
+        let plans: Vec<_> = plans(Faults::Clocks).collect();
+        let all = || plans.iter().flat_map(|plan| &plan.0);
+        assert!(all().any(|(_, incident)| matches!(incident, Incident::Slew { .. })));
+        assert!(
+            all().all(|(_, incident)| !matches!(incident, Incident::Step { millis, .. } if *millis <= 0))
+        );
+        let is_step = |(_, incident): &&(Duration, Incident)| matches!(incident, Incident::Step { .. });
+        let steps: Vec<_> = all().filter(is_step).collect();
+        assert!(steps.windows(3).any(|steps| steps.iter().all(|(when, _)| *when == steps[0].0)));
+        have_every_kind_of_loss(Faults::Clocks);
+    }
+
+    #[test]
     fn losses_have_every_kind_of_loss() {
-        let incidents: Vec<_> =
-            plans(Faults::Losses).flat_map(|plan| plan.0).map(|(_, incident)| incident).collect();
+        have_every_kind_of_loss(Faults::Losses);
+    }
+
+    fn have_every_kind_of_loss(faults: Faults) {
+        let incidents: Vec<_> = plans(faults).flat_map(|plan| plan.0).map(|(_, incident)| incident).collect();
         let any = |is: fn(&Incident) -> bool| incidents.iter().any(is);
         assert!(any(|incident| matches!(incident, Incident::Flush { .. })));
         assert!(any(|incident| matches!(incident, Incident::Copy { .. })));

@@ -61,9 +61,8 @@ impl Stamp {
         outdated: Option<Instant>,
         now: Instant,
     ) -> Intact {
-        let fits = |stamp: &Self| {
-            stamp.identity == identity && stamp.since <= now && Some(stamp.since) != outdated
-        };
+        let fits =
+            |stamp: &Self| stamp.identity == identity && stamp.since <= now && Some(stamp.since) != outdated;
         let Self { since, .. } = *stamp.insert(stamp.filter(fits).unwrap_or(Self { identity, since: now }));
         Intact { identity, since, age: now.saturating_duration_since(since) }
     }

@@ -12,8 +12,8 @@ use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{Error, Guard, KeepAlive, Lease, LockRequest, Redlock};
 use redlock_testkit::sim::Process;
 
-use super::Client;
 use super::writer::{Pace, Writer};
+use super::{Behavior, Client};
 use crate::experiment::Activity;
 use crate::history::{EventKind, TokenNumber};
 
@@ -23,9 +23,6 @@ pub(super) struct Program {
     pub(super) redlock: Redlock,
     pub(super) chance: fastrand::Rng,
 }
-
-/// The shortest TTL that is useful on the slowest network.
-const SHORTEST_TTL: Duration = Duration::from_millis(300);
 
 /// The longest retry delay of clients; the shortest is half of it. It is short, so that contenders meet often.
 pub const RETRY_DELAY: Duration = Duration::from_millis(60);
@@ -254,9 +251,9 @@ impl Program {
     }
 
     pub(super) fn ttl(&mut self) -> Duration {
-        let longest = self.client.0.behavior.longest_ttl;
-        let range = u64::try_from(longest.saturating_sub(SHORTEST_TTL).as_millis()).unwrap_or(1);
-        SHORTEST_TTL + self.millis(0, range)
+        let Behavior { shortest_ttl, longest_ttl, .. } = self.client.0.behavior;
+        let range = u64::try_from(longest_ttl.saturating_sub(shortest_ttl).as_millis()).unwrap_or(1);
+        shortest_ttl + self.millis(0, range)
     }
 
     pub(super) fn millis(&mut self, least: u64, most: u64) -> Duration {
