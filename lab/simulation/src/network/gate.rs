@@ -179,9 +179,11 @@ impl Gate {
     }
 
     fn apply(&mut self, end: Option<(QuarantineReason, Instant)>) {
-        self.state = match end {
-            Some((reason, until)) => State::Out { reason, until },
-            None => State::Admitted,
+        self.state = match (self.state, end) {
+            // Nothing was lost, so the admission goes on.
+            (State::Admitted, None) => return,
+            (_, Some((reason, until))) => State::Out { reason, until },
+            (_, None) => State::Admitted,
         };
         self.changes += 1;
     }
@@ -259,6 +261,15 @@ mod tests {
         let ticket = early.begin();
         early.looked(ticket, intact(6, 0), at(11));
         assert!(is_admitted(&mut early, 11));
+    }
+
+    #[test]
+    fn a_look_that_finds_no_loss_does_not_change_the_admission() {
+        let mut same = gate(9);
+        let before = same.read(FIRST, at(10));
+        let ticket = same.begin();
+        same.looked(ticket, intact(10, 0), at(11));
+        assert_eq!(before, same.read(FIRST, at(11)));
     }
 
     #[test]
