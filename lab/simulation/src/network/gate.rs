@@ -19,6 +19,9 @@ use crate::server::{Identity, Intact, Look, Looked, Pushed};
 /// The time between two looks at a replica.
 const REPLICA: Duration = Duration::from_millis(300);
 
+/// The difference of two times that belong to one event.
+const SAME_TIME: Duration = Duration::from_secs(1);
+
 /// The admission of one node. Pure.
 #[derive(Debug)]
 pub(super) struct Gate {
@@ -72,7 +75,7 @@ impl Gate {
             clock: ServerClock::default(),
             since: None,
             outdated: None,
-            is_look_due: false,
+            is_look_due: true,
             changes: 0,
         }
     }
@@ -199,8 +202,11 @@ impl Gate {
         }
         self.since = Some(since);
         self.outdated = self.outdated.filter(|outdated| *outdated == since);
-        let (until, reason) = (now + self.wait.saturating_sub(age), QuarantineReason::Restarted);
-        let (until, reason) = if until > self.own_wait.0 { (until, reason) } else { self.own_wait };
+        let (own, noticed) = self.own_wait;
+        let until = now + self.wait.saturating_sub(age);
+        // A stamp that is younger than the loss that was noticed has another reason.
+        let reason = if until > own + SAME_TIME { QuarantineReason::Restarted } else { noticed };
+        let until = until.max(own);
         (until > now).then_some((reason, until))
     }
 }

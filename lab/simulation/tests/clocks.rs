@@ -1,0 +1,187 @@
+//! Servers whose wall clocks step forward or run fast, and clients that watch them.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::IntoResource;
+use redlock_core::node::{LockNode, Quarantine, QuarantineReason, Request};
+use redlock_simulation::experiment::{Experiment, Totals};
+use redlock_simulation::invariant::{Assumption, Invariant};
+use redlock_simulation::network::{Network, Transport};
+use redlock_simulation::plan::Faults;
+use redlock_simulation::server::Server;
+use redlock_testkit::sim::{Process, Simulation};
+
+const LONGEST_TTL: Duration = Duration::from_secs(10);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn experiment(seed: u64) -> Experiment {
+    let servers = if seed % 2 == 0 { 3 } else { 5 };
+    Experiment::new(seed).servers(servers).faults(Faults::Clocks)
+}
+
+/// Runs many seeds, and fails at the first defect. Returns the combined results.
+fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
+    let mut totals = Totals::default();
+    for seed in 0..seeds {
+        let report = experiment(seed).run();
+        assert!(report.defects().next().is_none(), "{report}");
+        totals.add(&report);
+    }
+    totals
+}
+
+#[test]
+fn clocks_that_step_forward_or_run_fast_violate_nothing() {
+    let totals = run(experiment, 40);
+    assert!(totals.grants > 250, "{totals}");
+    for fault in ["clock step", "clock drift", "crash", "older copy", "flush"] {
+        assert!(totals.faults[fault] > 20, "{fault}: {totals}");
+    }
+}
+
+#[test]
+fn fenced_locks_violate_nothing() {
+    let totals = run(|seed| experiment(seed).fenced(true), 24);
+    assert!(totals.fenced_grants > 100, "{totals}");
+}
+
+#[test]
+fn readers_and_writers_violate_nothing() {
+    let totals = run(|seed| experiment(seed).sharing(), 24);
+    assert!(totals.grants > 200, "{totals}");
+}
+
+#[test]
+fn kept_locks_violate_nothing() {
+    run(|seed| experiment(seed).keeping(), 24);
+}
+
+#[test]
+fn without_a_watch_locks_overlap() {
+    let totals = run(|seed| experiment(seed).without_admission(), 60);
+    let violations = |broken| totals.violations_of(Invariant::Exclusion, broken);
+    assert!(
+        violations(Assumption::ClocksAreNotSet) + violations(Assumption::ClocksRunEvenly) > 5,
+        "{totals}"
+    );
+}
+
+struct World {
+    simulation: Simulation,
+    network: Network,
+    server: Server,
+}
+
+/// A client of the only server.
+struct Client {
+    process: Process,
+    node: Arc<dyn LockNode>,
+}
+
+impl World {
+    fn new(transport: Transport) -> Self {
+        let simulation = Simulation::new(1);
+        let network = Network::new(&simulation, transport);
+        let server = network.servers(1).remove(0);
+        network.set_longest_ttl(LONGEST_TTL);
+        Self { simulation, network, server }
+    }
+
+    /// Starts a client, which looks at the server at once.
+    fn client(&self) -> Client {
+        let process = self.simulation.process("client");
+        let client = Client { node: self.network.nodes_on(0, &process.runtime()).remove(0), process };
+        self.pass(SECOND / 10);
+        client
+    }
+
+    fn pass(&self, time: Duration) {
+        self.simulation.run_for(time);
+    }
+
+    /// Sends a vote. Returns the quarantine behind it.
+    fn vote(&self, Client { process, node }: &Client) -> Option<Quarantine> {
+        let node = Arc::clone(node);
+        self.simulation.block_on(process, async move {
+            node.call(Request::Inspect("a".into_resource().unwrap())).await.unwrap();
+            node.status().quarantine
+        })
+    }
+}
+
+fn reason(quarantine: Option<Quarantine>) -> Option<QuarantineReason> {
+    quarantine.map(|quarantine| quarantine.reason)
+}
+
+const JUMPED: Option<QuarantineReason> = Some(QuarantineReason::ClockJumped);
+
+#[test]
+fn a_vote_after_a_step_does_not_count_until_the_quarantine_is_over() {
+    for transport in [Transport::Streams, Transport::Datagrams] {
+        let world = World::new(transport);
+        let client = world.client();
+        assert_eq!(None, world.vote(&client));
+        world.server.step_clock(50);
+        let quarantine = world.vote(&client).unwrap();
+        assert_eq!(QuarantineReason::ClockJumped, quarantine.reason);
+        assert_eq!(Some(Quarantine::duration(LONGEST_TTL)), quarantine.remaining);
+        world.pass(LONGEST_TTL);
+        assert_eq!(JUMPED, reason(world.vote(&client)));
+        world.pass(SECOND);
+        assert_eq!(None, world.vote(&client));
+    }
+}
+
+#[test]
+fn an_idle_client_notices_a_clock_that_runs_fast_and_others_learn_of_it() {
+    let world = World::new(Transport::Streams);
+    let (idle, other) = (world.client(), world.client());
+    world.server.slew_clock(10_000);
+    world.pass(3 * SECOND);
+    assert_eq!(JUMPED, reason(idle.node.status().quarantine));
+    world.server.slew_clock(0);
+    drop((idle, other));
+    let new = world.client();
+    assert_eq!(
+        Some(QuarantineReason::Restarted),
+        reason(new.node.status().quarantine),
+        "the stamp is renewed"
+    );
+}
+
+#[test]
+fn the_times_of_messages_are_no_jump() {
+    let world = World::new(Transport::Streams);
+    let client = world.client();
+    world.server.hang();
+    world.pass(3 * SECOND);
+    world.server.resume();
+    client.process.pause();
+    world.pass(3 * SECOND);
+    client.process.resume();
+    world.pass(SECOND);
+    assert_eq!(None, world.vote(&client));
+    world.server.step_clock(-5_000);
+    world.pass(SECOND);
+    assert_eq!(None, world.vote(&client), "a step back");
+}
+
+/// Outside of the guarantee: nothing shows these steps.
+#[test]
+fn steps_that_no_reading_shows_are_not_noticed() {
+    let world = World::new(Transport::Streams);
+    let client = world.client();
+    world.server.step_clock(-5_000);
+    world.server.step_clock(5_000);
+    assert_eq!(None, world.vote(&client), "back and forward between two readings");
+    drop(client);
+    world.server.step_clock(5_000);
+    let new = world.client();
+    assert_eq!(
+        None,
+        world.vote(&new),
+        "a client that started after the step, and no other one renewed the stamp"
+    );
+}
