@@ -75,6 +75,23 @@
 //! assert!(report.defects().next().is_none(), "{report}");
 //! ```
 //!
+//! # Clocks
+//!
+//! With [`Faults::Clocks`](plan::Faults::Clocks) (`scripts/simulate --faults clocks`), the wall clocks of any number of
+//! servers also step forward or run fast, at any time. The clients read the clock of a server behind every vote and once a
+//! second, and compare it with their own ([`ServerClock`](redlock_core::node::ServerClock)). A jump is a loss of data, so no
+//! invariant may be violated. With `--admission off`, locks overlap.
+//!
+//! Such a run keeps within the limits of that check:
+//!
+//! - TTLs are at least 1.5 s, and usual messages take up to 3 ms.
+//! - The clocks of clients are right within 0.05 %.
+//! - No clock is set back. A step back and forward between two readings is not noticed.
+//!
+//! A client that starts after a jump counts the server until another client renews the stamp. The history records each such
+//! vote. A violation by it is no defect, and names the broken assumption
+//! [`ClocksAreWatched`](invariant::Assumption::ClocksAreWatched).
+//!
 //! # Resources
 //!
 //! I5 also requires that a holder writes its token before its first read. With

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::IntoResource;
 use redlock_core::node::{LockNode, Quarantine, QuarantineReason, Request};
+use redlock_core::{IntoResource, Redlock};
 use redlock_simulation::experiment::{Experiment, Totals};
 use redlock_simulation::invariant::{Assumption, Invariant};
-use redlock_simulation::network::{Network, Transport};
+use redlock_simulation::network::{Direction, Network, Transport};
 use redlock_simulation::plan::Faults;
 use redlock_simulation::server::Server;
 use redlock_testkit::sim::{Process, Simulation};
@@ -184,4 +184,35 @@ fn steps_that_no_reading_shows_are_not_noticed() {
         world.vote(&new),
         "a client that started after the step, and no other one renewed the stamp"
     );
+}
+
+/// Outside of the guarantee: the tolerated rate explains a step of 140 ms after a minute, and a lock of 10 s leaves only 102 ms
+/// unused.
+#[test]
+fn a_long_interruption_hides_a_small_step_and_two_clients_hold_a_lock() {
+    let simulation = Simulation::new(1);
+    let network = Network::new(&simulation, Transport::Streams);
+    let servers = network.servers(3);
+    network.set_longest_ttl(LONGEST_TTL);
+    let [holder, other] = [0, 1].map(|client| {
+        let process = simulation.process("client");
+        let nodes = network.nodes_on(client, &process.runtime());
+        (Redlock::builder(process.clone()).nodes(nodes).build().unwrap(), process)
+    });
+    let cut = |client, server| {
+        network.cut(client, server, Direction::Requests);
+        network.cut(client, server, Direction::Replies);
+    };
+    simulation.run_for(3 * SECOND);
+    cut(1, 0);
+    cut(0, 2);
+    simulation.run_for(60 * SECOND);
+    let guard = simulation.block_on(&holder.1, holder.0.lock("a", LONGEST_TTL)).unwrap();
+    // The holder would notice the step, and renew the stamp.
+    cut(0, 0);
+    servers[0].step_clock(140);
+    network.heal(1, 0);
+    simulation.run_for(LONGEST_TTL - Duration::from_millis(135));
+    let second = simulation.block_on(&other.1, other.0.lock("a", LONGEST_TTL).try_now()).unwrap();
+    assert!(guard.is_held() && second.is_some());
 }

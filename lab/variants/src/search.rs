@@ -1,8 +1,8 @@
 //! Runs one seed after another until an invariant is violated although all assumptions hold.
 //!
 //! `search INVARIANT [KIND]` prints the number of seeds until the violation, or nothing. The kind of runs follows from the
-//! invariant, unless it is `fenced` (fencing tokens), `losses` (servers lose data), `checking` (servers may have lost data,
-//! and never have), `sharing` (readers and writers), or `keeping` (locks that are kept for a time). `search` without
+//! invariant, unless it is `fenced` (fencing tokens), `losses` (servers lose data), `clocks` (the same, and their clocks jump),
+//! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), or `keeping` (locks that are kept for a time). `search` without
 //! arguments looks for a violation of any invariant in all kinds of runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
@@ -25,7 +25,7 @@ const LASTS: Duration = Duration::from_secs(6);
 /// The duration of a run about fencing tokens. It must be long enough for a newer claim in between.
 const FENCED_LASTS: Duration = Duration::from_secs(12);
 
-/// The duration of a run in which servers lose data.
+/// The duration of a run in which servers lose data, or their clocks jump.
 const LOSSES_LAST: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -61,6 +61,7 @@ fn first_defect() -> Option<usize> {
         Kind::Plain,
         Kind::Fenced,
         Kind::Losses,
+        Kind::Clocks,
         Kind::Checking,
         Kind::Sharing,
         Kind::Keeping,
@@ -83,6 +84,7 @@ enum Kind {
     Plain,
     Fenced,
     Losses,
+    Clocks,
     Checking,
     Sharing,
     Keeping,
@@ -94,6 +96,7 @@ impl Kind {
         match name {
             "fenced" => Self::Fenced,
             "losses" => Self::Losses,
+            "clocks" => Self::Clocks,
             "checking" => Self::Checking,
             "sharing" => Self::Sharing,
             "keeping" => Self::Keeping,
@@ -128,6 +131,11 @@ impl Kind {
                 .servers([3, 5][(seed % 2) as usize])
                 .lasts(LOSSES_LAST)
                 .faults(Faults::Losses)
+                .run(),
+            Self::Clocks => experiment
+                .servers([3, 5][(seed % 2) as usize])
+                .lasts(LOSSES_LAST)
+                .faults(Faults::Clocks)
                 .run(),
             // Each new connection is checked before the first vote, so requests wait for it.
             Self::Checking => experiment.servers([3, 5][(seed % 2) as usize]).with_admission().run(),
