@@ -229,7 +229,7 @@ impl Server {
                     carried.push((self.carry_out(&mut state, &delivery), reply));
                 }
                 Received::Look(outdated, reply) => {
-                    looked.push((self.carry_look(&mut state, outdated), reply))
+                    looked.push((self.carry_look(&mut state, outdated), reply));
                 }
             }
         }

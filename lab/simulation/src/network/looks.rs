@@ -65,16 +65,16 @@ impl Shared {
         self.admission();
         let ticket = self.gate()?.begin();
         let (sent, truly_sent) = (self.runtime.now(), self.network.0.world.now());
-        let (sender, receiver) = oneshot::channel();
+        let (result, at_client) = oneshot::channel();
         let me = Arc::clone(self);
         self.network.0.world.spawn(Box::pin(async move {
             let looked = me.carry_look(generation, incarnation, ticket.outdated).await;
             if looked.is_none() {
                 me.lose(generation);
             }
-            sender.send(looked).ok();
+            result.send(looked).ok();
         }));
-        let looked = receiver.await.ok()??;
+        let looked = at_client.await.ok()??;
         let received = self.runtime.now();
         let mut gate = self.gate()?;
         gate.looked(ticket, looked, received);
