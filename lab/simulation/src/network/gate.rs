@@ -238,7 +238,7 @@ mod tests {
     /// A reading at a time of the client, with the clock of the server ahead by so much.
     fn reading(seconds: u64, ahead: u64) -> ClockReading {
         let server = Duration::from_secs(1_000_000 + seconds) + Duration::from_millis(ahead);
-        ClockReading { sent: at(seconds), server, received: at(seconds) }
+        ClockReading { sent: Some(at(seconds)), server, received: at(seconds) }
     }
 
     /// Returns a gate with a wait of six seconds, which has read a look at 10 s.

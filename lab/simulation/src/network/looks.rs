@@ -78,7 +78,7 @@ impl Shared {
         let received = self.runtime.now();
         let mut gate = self.gate()?;
         gate.looked(ticket, looked, received);
-        gate.read_clock(ClockReading { sent, server: looked.clock.unix_time, received });
+        gate.read_clock(ClockReading { sent: Some(sent), server: looked.clock.unix_time, received });
         drop(gate);
         self.watch_clock(truly_sent, looked.clock.at);
         Some(())

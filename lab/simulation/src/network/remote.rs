@@ -115,10 +115,6 @@ struct Flight {
     request: Request,
     shown: history::Request,
     begin: Begin,
-    /// The time before the request was sent, by the clock of the client.
-    sent: Instant,
-    /// The true time.
-    truly_sent: Instant,
 }
 
 impl Remote {
@@ -201,8 +197,7 @@ impl Shared {
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
-        let flight =
-            Flight { request: request.clone(), shown, begin, sent: self.runtime.now(), truly_sent: sent };
+        let flight = Flight { request: request.clone(), shown, begin };
         let message = Message { request, shown, sent, begin, twice, reply };
         if fate.late {
             self.begin_fault(FaultKind::Straggler);
@@ -346,7 +341,7 @@ impl Shared {
             }
             // Without an admission, the vote does not count in any case.
             if request.is_vote() && matches!(begin.admission, Admission::Admitted(_)) {
-                let reading = ClockReading { sent: flight.sent, server: clock.unix_time, received };
+                let reading = ClockReading { sent: None, server: clock.unix_time, received };
                 if gate.read_clock(reading) {
                     self.due.notify(usize::MAX);
                 }
@@ -360,7 +355,7 @@ impl Shared {
             _ => history::Reply::Uncounted,
         };
         let is_vote = request.is_vote() && !matches!(reply, history::Reply::Uncounted);
-        if self.watch_clock(flight.truly_sent, clock.at) && is_vote {
+        if is_vote && self.has_jumped_unseen(clock.at) {
             self.begin_fault(FaultKind::Unwatched);
         }
         self.network.recorder().record(EventKind::Received { request: *shown, reply });
@@ -371,15 +366,20 @@ impl Shared {
         )
     }
 
-    /// Records that the clock was read. Returns whether it has jumped before this client began to watch it, so recently
-    /// that a lock may be lost, and no client has renewed the stamp since.
-    pub(super) fn watch_clock(&self, sent: Instant, at: Instant) -> bool {
-        let Some(wait) = self.gate().map(|gate| gate.wait()) else { return false };
+    /// Records that a look has read the clock, at a true time. `sent` is the true time before.
+    pub(super) fn watch_clock(&self, sent: Instant, at: Instant) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if watched.is_none() && at.saturating_duration_since(sent) <= EXACT {
             *watched = Some(at);
         }
-        self.server.has_jumped_unseen(*watched, at, wait.mul_f64(1.1))
+    }
+
+    /// Returns whether the clock has jumped before this client began to watch it, so recently that a lock may be lost,
+    /// and no client has renewed the stamp since.
+    fn has_jumped_unseen(&self, at: Instant) -> bool {
+        let Some(wait) = self.gate().map(|gate| gate.wait()) else { return false };
+        let watched = *self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        self.server.has_jumped_unseen(watched, at, wait.mul_f64(1.1))
     }
 
     /// Loses a message. On a stream that ends the connection.
