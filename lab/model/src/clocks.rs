@@ -22,6 +22,8 @@
 //!   count. The client waits by its own clock, and its later readings are compared with this one only.
 //! - *Renewal*: the next look of the client renews the stamp, if the stamp is the one that the client had read before the
 //!   jump. New processes wait by the age of the stamp, which the server measures.
+//! - *Vouching*: an operator who knows that no lock was lost ends every wait. A look that finds such a stamp ends the wait
+//!   of the client, too.
 //!
 //! A client keeps the age of the stamp by its own clock from one look to the next. It learns of a renewal by another
 //! client only by its next look, and it may look at any time.
@@ -36,7 +38,7 @@
 //!
 //! A new process has not watched the clock since before L. It depends on the stamp, so another client must have noticed
 //! the jump and renewed the stamp before. The scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains
-//! the scopes that violate exclusion: without this assumption, and in three other cases.
+//! the scopes that violate exclusion: without this assumption, and in four other cases.
 //!
 //! # Time
 //!
@@ -65,6 +67,7 @@ const ONE_STEP: Clocks = Clocks {
     slack: 0,
     late_replies: false,
     reconnects: 0,
+    vouches: 0,
     replacements: 0,
     first_look: FirstLook::StepsAreNoticed,
 };
@@ -91,6 +94,9 @@ const REPLACED: Scope = with(Clocks { replacements: 1, ..ONE_STEP }, SMALL);
 const NEW_CLIENT: Scope = Scope { start: Start::NewClient, ..SMALL };
 
 const RECONNECTING: Scope = with(Clocks { reconnects: 1, ..ONE_STEP }, SMALL);
+
+/// An operator vouches for a node before its clock steps.
+const VOUCHED: Scope = with(Clocks { vouches: 1, nodes: 1, ..ONE_STEP }, SMALL);
 
 /// One clock steps twice, and a process is replaced.
 const STEPPING_TWICE: Scope = with(Clocks { replacements: 1, nodes: 1, ..TWO_STEPS }, SMALL);
@@ -170,9 +176,10 @@ pub const HARMLESS: &[Broken] = &[
     ),
     broken(
         Variant::EveryJumpRenews,
-        "every client that notices a jump renews the stamp: this closes the last known hole",
+        "every client that notices a jump renews the stamp: this closes the hole of two steps",
         STEPPING_TWICE,
     ),
+    broken(Variant::EveryJumpRenews, "the same: this closes the hole of the operator", VOUCHED),
 ];
 
 /// Scopes in which the rule itself violates exclusion.
@@ -186,6 +193,11 @@ pub const HOLES: &[Broken] = &[
         Variant::Sound,
         "a clock steps forward and back between two readings",
         with(Clocks { back: 1, nodes: 1, ..ONE_STEP }, SMALL),
+    ),
+    broken(
+        Variant::Sound,
+        "an operator vouches for a node, and its clock steps before a client has looked at the new stamp",
+        VOUCHED,
     ),
     broken(
         Variant::Sound,

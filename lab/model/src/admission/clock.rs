@@ -32,6 +32,9 @@ pub struct Clocks {
     pub late_replies: bool,
     /// The maximum number of connections that break, up to three.
     pub reconnects: u8,
+    /// The maximum number of times that an operator vouches for a node, up to three. The operator is right: no clock
+    /// has stepped forward before.
+    pub vouches: u8,
     /// The maximum number of processes that are replaced by new ones, up to three.
     pub replacements: u8,
     /// The assumption about clients that look at a node for the first time.
@@ -205,13 +208,13 @@ impl Admission {
         let wait = self.wait(state, client);
         let node = &mut state.nodes[number];
         if is_renewed {
-            for link in &mut node.links {
-                link.knows_stamp = false;
-                link.finds_outdated &= self.variant == Variant::EveryJumpRenews;
-            }
+            self.forget_stamp(node);
         }
-        let age = node.data.stamp.age;
+        let (age, is_vouched) = (node.data.stamp.age, node.data.stamp.is_vouched);
         let link = &mut node.links[client];
+        if is_vouched {
+            link.own_wait = 0;
+        }
         if link.is_other_server {
             link.own_wait = wait;
         }
@@ -272,6 +275,23 @@ impl Admission {
         }
     }
 
+    /// Ends the wait of a node.
+    pub(crate) fn vouch(self, state: &mut State, number: usize) {
+        state.vouches += 1;
+        let node = &mut state.nodes[number];
+        node.data.stamp.age = self.scope.longest_ttl();
+        node.data.stamp.is_vouched = true;
+        self.forget_stamp(node);
+    }
+
+    /// Records that the stamp of a node has changed.
+    fn forget_stamp(self, node: &mut Node) {
+        for link in &mut node.links {
+            link.knows_stamp = false;
+            link.finds_outdated &= self.variant == Variant::EveryJumpRenews;
+        }
+    }
+
     /// Adds the possible steps of clocks.
     pub(crate) fn steps_of_clocks(self, state: &State, steps: &mut Vec<Step>) {
         let Some(clocks) = self.scope.clocks else { return };
@@ -282,6 +302,11 @@ impl Admission {
                 if clocks.fast && !state.nodes[node].is_fast {
                     steps.push(Step::RunFast { node });
                 }
+            }
+            let stamp = state.nodes[node].data.stamp;
+            let is_intact = stamp.origin == Origin::Present && state.steps[0] == 0;
+            if state.vouches < clocks.vouches && is_intact && !stamp.is_vouched {
+                steps.push(Step::Vouch { node });
             }
             if state.steps[1] < clocks.back {
                 steps.push(Step::Clock { node, by: -1 });
@@ -333,7 +358,7 @@ impl Admission {
 impl Clocks {
     /// Returns true if a state can store these bounds, and the rest of the scope is the one that clients with a watch have.
     pub(crate) fn fit(self, scope: Scope) -> bool {
-        let counts = [self.steps, self.back, self.reconnects, self.replacements];
+        let counts = [self.steps, self.back, self.reconnects, self.vouches, self.replacements];
         let stored = counts.iter().all(|count| *count <= 3) && self.size <= 4 && self.tolerance < 4;
         let watched = scope.transport == Transport::Pushes && !scope.bounds_differ() && !scope.remembers;
         stored && watched && self.slack < scope.longest_ttl()
@@ -350,7 +375,8 @@ impl fmt::Display for Clocks {
         let counted = [(self.back, "back"), (self.tolerance, "tolerance"), (self.slack, "slack")];
         let counted = counted
             .into_iter()
-            .chain([(self.reconnects, "reconnects"), (self.replacements, "replaced processes")]);
+            .chain([(self.reconnects, "reconnects"), (self.replacements, "replaced processes")])
+            .chain([(self.vouches, "vouched nodes")]);
         for (count, name) in counted.filter(|(count, _)| *count > 0) {
             write!(f, ", {name} {count}")?;
         }

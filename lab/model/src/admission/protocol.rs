@@ -168,7 +168,7 @@ impl Model for Admission {
             node.may_step = self.scope.clocks.is_some_and(|clocks| number < clocks.nodes);
             if self.scope.start != Start::NewNodes {
                 let age = self.scope.longest_ttl();
-                node.data.stamp = Stamp { origin: Origin::Present, age, longest };
+                node.data.stamp = Stamp { origin: Origin::Present, age, longest, is_vouched: false };
             }
             let old = match self.scope.start {
                 Start::Admitted => CLIENTS,
@@ -231,6 +231,7 @@ impl Model for Admission {
                 next.steps[0] += 1;
                 next.nodes[node].is_fast = true;
             }
+            Step::Vouch { node } => self.vouch(&mut next, node),
             Step::Reconnect { client, node } => self.reconnect(&mut next, client, node),
             Step::Replace { client } => {
                 next.replacements += 1;

@@ -68,7 +68,8 @@ impl Admission {
         let begins = stamp.origin != Origin::Present;
         let is_outdated = !begins && link.finds_outdated && self.variant != Variant::StampIsNotRenewed;
         let age = if is_outdated { 0 } else { age };
-        *stamp = Stamp { origin: Origin::Present, age, longest: stamp.longest.max(stated) };
+        let is_vouched = stamp.is_vouched && !begins && !is_outdated;
+        *stamp = Stamp { origin: Origin::Present, age, longest: stamp.longest.max(stated), is_vouched };
         match self.variant {
             Variant::OwnWaitAlone => {
                 if !link.knew {

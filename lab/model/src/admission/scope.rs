@@ -96,7 +96,9 @@ impl Scope {
 
     /// Returns true if a client that needs no votes any more still watches clocks for clients that are new.
     pub(crate) fn helps_new_clients(self) -> bool {
-        self.clocks.is_some_and(|clocks| self.start != Start::Admitted || clocks.replacements > 0)
+        self.clocks.is_some_and(|clocks| {
+            self.start != Start::Admitted || clocks.replacements > 0 || clocks.vouches > 0
+        })
     }
 
     pub(crate) fn quorum(self) -> usize {

@@ -17,6 +17,8 @@ pub struct State {
     pub(crate) steps: [u8; 2],
     /// The number of connections that broke so far.
     pub(crate) reconnects: u8,
+    /// The number of times that an operator vouched for a node so far.
+    pub(crate) vouches: u8,
     /// The number of processes that were replaced so far.
     pub(crate) replacements: u8,
 }
@@ -60,6 +62,8 @@ pub(crate) struct Stamp {
     pub(crate) age: u8,
     /// The longest TTL of the clients that have looked; zero if the bounds of all clients are equal.
     pub(crate) longest: u8,
+    /// True if an operator has vouched for the data. Only scopes with clocks have this.
+    pub(crate) is_vouched: bool,
 }
 
 /// The server that a stamp describes.
@@ -200,11 +204,12 @@ impl Data {
         self.key.is_some_and(|key| key.is_of(client))
     }
 
-    /// Packs data into 13 bits.
+    /// Packs data into 14 bits.
     fn bits(self) -> u64 {
         let key = self.key.map_or(0, |key| (u64::from(key.client) + 1) << 3 | u64::from(key.left));
-        let Stamp { origin, age, longest } = self.stamp;
-        ((key << 2 | origin as u64) << 3 | u64::from(age)) << 3 | u64::from(longest)
+        let Stamp { origin, age, longest, is_vouched } = self.stamp;
+        let bits = ((key << 2 | origin as u64) << 3 | u64::from(age)) << 3 | u64::from(longest);
+        bits << 1 | u64::from(is_vouched)
     }
 }
 
@@ -229,10 +234,10 @@ impl Link {
 }
 
 impl Node {
-    /// Packs a node into 126 bits.
+    /// Packs a node into 128 bits.
     fn bits(self) -> u128 {
-        let copy = self.copy.map_or(0, |copy| 1 << 13 | copy.bits());
-        let bits = self.data.bits() << 14 | copy;
+        let copy = self.copy.map_or(0, |copy| 1 << 14 | copy.bits());
+        let bits = self.data.bits() << 15 | copy;
         let bits = (bits << 1 | u64::from(self.may_step)) << 1 | u64::from(self.is_fast);
         let bits = bits << 3 | u64::from(self.unnoticed);
         self.links.iter().fold(u128::from(bits), |bits, link| bits << 47 | u128::from(link.bits()))
@@ -265,7 +270,8 @@ impl State {
     /// Packs a state of `count` nodes.
     pub(crate) fn pack(&self, count: usize) -> Packed {
         let mut words = [0; 1 + 2 * MOST_NODES];
-        let counts = [self.losses, self.steps[0], self.steps[1], self.reconnects, self.replacements];
+        let counts =
+            [self.losses, self.steps[0], self.steps[1], self.reconnects, self.vouches, self.replacements];
         let counts = counts.iter().fold(0, |bits, count| bits << 2 | u64::from(*count));
         words[0] = self.clients.iter().fold(counts, |bits, client| bits << 18 | client.bits());
         let mut nodes = [0; MOST_NODES];

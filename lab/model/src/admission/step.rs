@@ -38,6 +38,8 @@ pub enum Step {
     Read { client: usize, node: usize },
     /// The clock of a node steps forward, or back if the number is negative.
     Clock { node: usize, by: i8 },
+    /// An operator vouches for the data of a node.
+    Vouch { node: usize },
     /// The clock of a node runs at twice its speed from now on.
     RunFast { node: usize },
     /// The connection of a client to a node breaks.
@@ -69,6 +71,7 @@ impl fmt::Display for Step {
                 let (way, by) = (if by < 0 { "back" } else { "forward" }, by.unsigned_abs());
                 write!(f, "the clock of n{node} steps {way} by {by}")
             }
+            Self::Vouch { node } => write!(f, "an operator vouches for n{node}"),
             Self::RunFast { node } => write!(f, "the clock of n{node} begins to run fast"),
             Self::Reconnect { client, node } => {
                 write!(f, "the connection of {} to n{node} breaks", name(client))
