@@ -32,12 +32,11 @@
 //!
 //! Let two leases X and Y be valid at time t. Some node n is in both quorums, and granted X before Y. When it granted Y,
 //! the key of X had expired early, so the clock of n had jumped at a time L between the two grants. The client of Y has
-//! watched the clock since before L, or it waited until a time after L plus the wait. In the first case, its reading
-//! behind the vote shows the jump, or an earlier reading showed it, and the vote counts only after the wait. The rest is
-//! the argument of [restart admission](crate::admission#why-it-holds).
+//! watched the clock since before L, or it depends on the stamp. In the first case, its reading behind the vote shows the
+//! jump, or an earlier reading has shown it, and the vote counts only after the wait. The rest is the argument of [restart
+//! admission](crate::admission#why-it-holds).
 //!
-//! A new process has not watched the clock since before L. It depends on the stamp, so another client must have noticed
-//! the jump and renewed the stamp before. The scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains
+//! In the second case, it is a new process. Another client must have noticed the jump and renewed the stamp before. The scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains
 //! the scopes that violate exclusion: without this assumption, and in four other cases.
 //!
 //! # Time
@@ -46,11 +45,14 @@
 //! A clock that runs fast advances by two ticks in each tick. A smaller rate is the same as steps of one tick, at some
 //! moments. The tolerance, and the part of the TTL that no holder relies on, are zero unless stated.
 //!
+//! A late reply may hide a jump that is not longer than its delay. The vote counts from the receipt on, when the keys that
+//! the jump has ended would have expired. Some scopes contain late replies to votes.
+//!
 //! # Omissions
 //!
-//! - The delay of requests and replies to readings. In the library, a late reply may hide a jump that is not longer than
-//!   its delay. The vote then counts from the receipt, when the keys that the jump has ended would have expired. A
-//!   late *request* makes a reading too high by its delay, until the next lower reading. The tolerance represents that.
+//! - Late requests. In the library, they make a reading too high by the delay, until the next lower reading. The tolerance
+//!   represents that.
+//! - Late replies to looks, and to readings between votes.
 //! - A stamp of the full age becomes no younger by a step back, since it may be older than any step.
 //! - Servers that do not permit `TIME`.
 
