@@ -36,8 +36,9 @@
 //! jump, or an earlier reading has shown it, and the vote counts only after the wait. The rest is the argument of [restart
 //! admission](crate::admission#why-it-holds).
 //!
-//! In the second case, it is a new process. Another client must have noticed the jump and renewed the stamp before. The scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains
-//! the scopes that violate exclusion: without this assumption, and in four other cases.
+//! In the second case, it is a new process. Another client must have noticed the jump and renewed the stamp before. The
+//! scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains the scopes that violate exclusion: without
+//! this assumption, and in four other cases.
 //!
 //! # Time
 //!
