@@ -20,23 +20,23 @@ pub(crate) mod keeper;
 pub(crate) mod look;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::keeper::Keeper;
 use crate::gate::STAMP;
 
 /// The checks of the votes over one connection.
-#[derive(Clone)]
 pub(crate) struct Checks {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) behind: Behind,
-    /// True if the clock of the server is read behind each vote.
-    pub(crate) clock: bool,
+    /// True if the clock of the server is read behind each vote, until the server does not permit it any more.
+    pub(crate) clock: AtomicBool,
 }
 
 impl Checks {
     /// Returns whether anything is sent behind votes.
     pub(crate) fn follow_votes(&self) -> bool {
-        self.clock || self.behind != Behind::Nothing
+        self.clock.load(Ordering::Relaxed) || self.behind != Behind::Nothing
     }
 }
 

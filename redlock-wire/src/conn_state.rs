@@ -139,12 +139,13 @@ impl<K: Connection> Link<K> {
             Behind::Nothing => {}
             Behind::Stamp => requests.push(K::pack(GET)),
             Behind::Look(longest) => {
-                let look = Look { longest, vouch: false, outdated: None, tracked: false };
+                let look = Look { longest, vouch: false, jumped: None, tracked: false };
                 requests.push(look.short::<K>());
             }
         }
         let sent = requests.len();
-        let (mut replies, time) = if checks.clock {
+        let reads_clock = checks.clock.load(Ordering::Relaxed);
+        let (mut replies, time) = if reads_clock {
             self.connection.timed(requests).await?
         } else {
             (self.connection.pipeline(requests).await?, None)
@@ -163,17 +164,24 @@ impl<K: Connection> Link<K> {
             },
             _ => {}
         }
-        if let Some(time) = time {
-            checks.keeper.check_clock(gate, time, runtime);
+        match time {
+            Some(time) => checks.keeper.check_clock(gate, time, runtime),
+            None if reads_clock => {
+                // The permission was withdrawn. This vote does not count; later ones do, as for a new connection.
+                checks.clock.store(false, Ordering::Relaxed);
+                checks.keeper.clock_denied();
+                gate.lose(QuarantineReason::NotChecked);
+            }
+            None => {}
         }
         Ok(replies.swap_remove(0))
     }
 
     /// Returns the parts of the connection that its restart admission needs.
-    pub(crate) fn checked(&self, checks: &Checks) -> Checked<'_, K> {
+    pub(crate) fn checked<'a>(&'a self, checks: &'a Checks) -> Checked<'a, K> {
         let Self { connection, hub, server, .. } = self;
-        let Checks { behind, clock, .. } = *checks;
-        Checked { connection, gate: hub.gate(), behind, clock, is_tracked: server.pushes.is_ok() }
+        let Checks { behind, clock, .. } = checks;
+        Checked { connection, gate: hub.gate(), behind: *behind, clock, is_tracked: server.pushes.is_ok() }
     }
 
     /// Returns the identifier of the connection, if it keeps the order.

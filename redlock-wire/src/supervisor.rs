@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -51,8 +52,11 @@ struct Opened<K> {
     hub: Hub,
     server: Server,
     /// The first look and the first reading of the clock, if restart admission is enabled.
-    found: Option<(Ticket, Finding, Option<ClockReading>)>,
+    found: Option<Found>,
 }
+
+/// A look, its result, and the reading of the clock behind it.
+type Found = (Ticket, Look, Finding, Option<ClockReading>);
 
 /// Starts the supervisor of an epoch on the runtime of the caller.
 fn supervise<C: Connector>(node: &Arc<Inner<C>>, epoch: u64) {
@@ -146,13 +150,13 @@ impl<C: Connector> Supervisor<C> {
             let mut commands = look.map(Look::commands::<C::Connection>).unwrap_or_default();
             commands.extend(look.map(|_| <C::Connection as Connection>::pack(clock::TIME)));
             let (server, mut replies) = handshake(&connection, &self.options, commands, &secret).await?;
-            let time = replies.pop().filter(|_| look.is_some());
-            let found = match time {
+            let found = match look.zip(replies.pop()) {
                 None => None,
-                Some(time) => {
+                Some((look, time)) => {
                     let reading = clock::reading(began, &time, runtime);
                     let found = look::found(&connection, &replies).await;
-                    Some((ticket, found.map_err(|failure| secret.published(&failure.message))?, reading))
+                    let found = found.map_err(|failure| secret.published(&failure.message))?;
+                    Some((ticket, look, found, reading))
                 }
             };
             Ok(Opened { connection, hub, server, found })
@@ -171,8 +175,8 @@ impl<C: Connector> Supervisor<C> {
         let node = self.node.upgrade()?;
         let Opened { connection, hub, server, found } = opened;
         let mut checks = None;
-        if let (Some(keeper), Some((ticket, finding, reading))) = (&self.keeper, found) {
-            keeper.apply(hub.gate(), ticket, &finding, self.options.runtime.now());
+        if let (Some(keeper), Some((ticket, look, finding, reading))) = (&self.keeper, found) {
+            keeper.apply(hub.gate(), ticket, look, &finding, self.options.runtime.now());
             keeper.read_clock(hub.gate(), reading);
             let behind = if !connection.keeps_order() {
                 Behind::Look(keeper.look(false).longest)
@@ -181,10 +185,10 @@ impl<C: Connector> Supervisor<C> {
             } else {
                 Behind::Stamp
             };
-            let clock = reading.is_some();
-            if !clock {
+            if reading.is_none() {
                 keeper.clock_denied();
             }
+            let clock = AtomicBool::new(reading.is_some());
             checks = Some(Checks { keeper: Arc::clone(keeper), behind, clock });
         }
         let link = node.conn.up(self.epoch, connection, hub, server, checks)?;

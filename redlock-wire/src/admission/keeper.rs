@@ -1,7 +1,7 @@
 //! The task that keeps the admission of a connection up to date.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(crate) struct Checked<'a, K> {
     /// The check of the stamp that follows each vote.
     pub(crate) behind: Behind,
     /// True if the clock of the server is read.
-    pub(crate) clock: bool,
+    pub(crate) clock: &'a AtomicBool,
     /// True if the server reports changes of the stamp.
     pub(crate) is_tracked: bool,
 }
@@ -73,8 +73,8 @@ impl Keeper {
 
     /// Returns the look of this program. `tracked`: whether the server is to report changes of the stamp.
     pub(crate) fn look(&self, tracked: bool) -> Look {
-        let outdated = locked(&self.memory).outdated;
-        Look { longest: self.longest.millis(), vouch: false, outdated, tracked }
+        let jumped = locked(&self.memory).jumped;
+        Look { longest: self.longest.millis(), vouch: false, jumped, tracked }
     }
 
     /// Applies a reading of the server's clock. A jump ends the admission.
@@ -112,7 +112,14 @@ impl Keeper {
     }
 
     /// Applies the result of a look. Returns whether to look again at once.
-    pub(crate) fn apply(&self, gate: &Gate, ticket: Ticket, finding: &Finding, now: Instant) -> bool {
+    pub(crate) fn apply(
+        &self,
+        gate: &Gate,
+        ticket: Ticket,
+        look: Look,
+        finding: &Finding,
+        now: Instant,
+    ) -> bool {
         let stamp = match finding {
             Finding::Stamp(stamp) => {
                 if let Some(stamped) = self.longest.see(stamp.longest) {
@@ -124,6 +131,7 @@ impl Keeper {
                         "longest_ttl differs between programs"
                     );
                 }
+                locked(&self.memory).record_jump(stamp, look.jumped);
                 Some(Arc::clone(&stamp.text))
             }
             _ => None,
@@ -224,7 +232,7 @@ impl Keeper {
     ) -> Result<(Finding, bool), Failure> {
         let (replies, reading) = over.timed(look.commands::<K>(), runtime).await?;
         let finding = found(over.connection, &replies).await?;
-        let again = self.apply(over.gate, ticket, &finding, runtime.now());
+        let again = self.apply(over.gate, ticket, look, &finding, runtime.now());
         self.read_clock(over.gate, reading);
         Ok((finding, again))
     }
@@ -236,6 +244,8 @@ impl Keeper {
         runtime: &dyn Runtime,
     ) -> Result<Finding, Failure> {
         let ticket = over.gate.begin(runtime.now());
+        // The operator knows of jumps that were noticed.
+        locked(&self.memory).jumped = None;
         let look = Look { vouch: true, ..self.look(over.is_tracked) };
         Ok(self.perform(over, ticket, look, runtime).await?.0)
     }
@@ -248,11 +258,14 @@ impl<K: Connection> Checked<'_, K> {
         requests: Vec<K::Packed>,
         runtime: &dyn Runtime,
     ) -> Result<(Vec<Reply>, Option<ClockReading>), Failure> {
-        if !self.clock {
+        if !self.clock.load(Ordering::Relaxed) {
             return Ok((self.connection.pipeline(requests).await?, None));
         }
         let sent = Some(runtime.now());
         let (replies, time) = self.connection.timed(requests).await?;
+        if time.is_none() {
+            self.clock.store(false, Ordering::Relaxed);
+        }
         Ok((replies, time.map(|server| ClockReading { sent, server, received: runtime.now() })))
     }
 }

@@ -24,8 +24,9 @@ pub(crate) struct Look {
     pub(crate) longest: u64,
     /// True if an operator vouches for the data.
     pub(crate) vouch: bool,
-    /// The time in the stamp that is outdated, because the clock has jumped since.
-    pub(crate) outdated: Option<u64>,
+    /// The time at which a jump of the clock was noticed, if the stamp may be older. It is in milliseconds since the Unix
+    /// epoch, by the clock of the server.
+    pub(crate) jumped: Option<u64>,
     /// True if the server is to report the next change of the stamp.
     pub(crate) tracked: bool,
 }
@@ -50,8 +51,8 @@ impl Look {
 
     fn script<C: Connection>(self, name: &'static str, script: &str) -> C::Packed {
         let (longest, vouch): (_, &[u8]) = (self.longest.to_string(), if self.vouch { b"1" } else { b"0" });
-        let outdated = self.outdated.map_or_else(String::new, |since| since.to_string());
-        let args = [script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch, outdated.as_bytes()];
+        let jumped = self.jumped.unwrap_or(0).to_string();
+        let args = [script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch, jumped.as_bytes()];
         C::pack(Command::Other { name, args: &args })
     }
 }

@@ -70,10 +70,8 @@ pub(crate) struct Memory {
     /// The time when the present server was first seen in place of another one, or its clock after a jump.
     lost: Option<(Instant, QuarantineReason)>,
     clock: ServerClock,
-    /// The time in the last stamp.
-    since: Option<u64>,
-    /// The time in the stamp that a jump of the clock has made invalid, until the stamp is renewed.
-    pub(crate) outdated: Option<u64>,
+    /// The time of the server at which a jump of its clock was noticed, in milliseconds, until the stamp is younger.
+    pub(crate) jumped: Option<u64>,
 }
 
 impl Memory {
@@ -83,12 +81,18 @@ impl Memory {
             self.lost = Some((at, QuarantineReason::Restarted));
             self.clock.restart();
         }
-        if stamp.is_vouched() {
+        // An operator who has vouched before a jump did not know of it.
+        if stamp.is_vouched() && self.jumped.is_none() {
             self.lost = None;
         }
         self.run = Some(stamp.run().into());
-        self.since = stamp.since();
-        self.outdated = self.outdated.filter(|outdated| Some(*outdated) == self.since);
+    }
+
+    /// Records the stamp that a look has found. `asked` is the jump for which the look was to renew the stamp.
+    pub(crate) fn record_jump(&mut self, stamp: &Stamp, asked: Option<u64>) {
+        let is_younger = |jumped: u64| stamp.since().is_some_and(|since| since >= jumped);
+        let is_renewed = |jumped: u64| stamp.renewed.is_some() && asked == Some(jumped);
+        self.jumped = self.jumped.filter(|jumped| !is_younger(*jumped) && !is_renewed(*jumped));
     }
 
     /// Records a reading of the server's clock. `wait` is the length of a quarantine.
@@ -101,7 +105,7 @@ impl Memory {
             reason == QuarantineReason::ClockJumped && at.saturating_duration_since(since) < wait
         });
         self.lost = Some((at, QuarantineReason::ClockJumped));
-        self.outdated = self.since;
+        self.jumped = u64::try_from(reading.server.as_millis()).ok();
         Some((ahead, !goes_on))
     }
 
@@ -248,6 +252,49 @@ mod tests {
         assert_eq!(restarted(3), left(&stamp("b", 57), memory, facts(100, NEW), 107));
         assert_eq!(restarted(10), left(&stamp("c", 58), memory, facts(108, NEW), 108), "each loss counts");
         assert_eq!(None, left(&stamp("c", 68), memory, facts(108, NEW), 118));
+    }
+
+    /// Returns a stamp since a time of the server in seconds.
+    fn since(seconds: u64, renewed: Option<QuarantineReason>) -> Stamp {
+        let text = format!("1 a 0000 {} 9000", seconds * 1000).into_bytes().into();
+        Stamp { renewed, age: Duration::from_secs(99), longest: Duration::from_secs(9), text }
+    }
+
+    /// Returns the knowledge of a process that has noticed a jump at 100 s, when the server's clock shows 1100 s.
+    fn jumped() -> Memory {
+        let mut memory = Memory::default();
+        for (now, server) in [(99, 1098), (100, 1100)] {
+            let server = Duration::from_secs(server);
+            let reading = ClockReading { sent: Some(at(now)), server, received: at(now) };
+            assert_eq!(server.as_secs() == 1100, memory.read_clock(reading, WAIT).is_some());
+        }
+        assert_eq!(Some(1_100_000), memory.jumped);
+        memory
+    }
+
+    #[test]
+    fn a_jump_is_recorded_once_the_stamp_is_younger() {
+        let jumped_after = |stamp: Stamp, asked| {
+            let mut memory = jumped();
+            memory.record_jump(&stamp, asked);
+            memory.jumped.is_some()
+        };
+        let renewed = Some(QuarantineReason::ClockJumped);
+        assert!(jumped_after(since(1_099, None), None), "another client has renewed it before the jump");
+        assert!(!jumped_after(since(1_100, None), None), "or after it");
+        assert!(!jumped_after(since(1_000, renewed), Some(1_100_000)), "the clock was set back since");
+        assert!(jumped_after(since(1_000, renewed), Some(1_090_000)), "it was renewed for an earlier jump");
+        assert!(jumped_after(since(0, None), None), "an operator has vouched before the jump");
+    }
+
+    #[test]
+    fn an_operator_who_has_vouched_before_a_jump_does_not_end_the_wait() {
+        let mut memory = jumped();
+        let vouched = Finding::Stamp(since(0, None));
+        let reason = Some((QuarantineReason::ClockJumped, Some(10)));
+        assert_eq!(reason, left(&vouched, &mut memory, facts(0, NEW), 100));
+        memory.record_jump(&since(1_100, None), None);
+        assert_eq!(None, left(&vouched, &mut memory, facts(0, NEW), 101), "one who vouches later does");
     }
 
     #[test]

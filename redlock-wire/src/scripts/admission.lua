@@ -1,8 +1,8 @@
 -- Reads the stamp of a server, and renews the stamp if it does not belong to the present run of the server.
--- KEYS: the stamp. ARGV: the longest TTL in milliseconds; 1 to vouch for the data, else 0; the time of a stamp that is
--- outdated, because the clock has jumped since, else empty.
+-- KEYS: the stamp. ARGV: the longest TTL in milliseconds; 1 to vouch for the data, else 0; the time of this server at which
+-- a jump of its clock was noticed, else 0.
 -- Returns {cause, age, longest TTL, stamp}; times in milliseconds. Cause: 0 if the stamp belongs to the server, 1 if it
--- was missing, 2 if the server was restarted, 3 if it was promoted, 4 if its clock was set back, 5 if it is outdated.
+-- was missing, 2 if the server was restarted, 3 if it was promoted, 4 if its clock was set back, 5 if it has jumped since.
 -- {-1}: the server is a replica. {-2}: the stamp of a later version.
 local function field(section, name)
     return string.match(redis.call('INFO', section), '\n' .. name .. ':([^\r\n]*)')
@@ -27,8 +27,7 @@ elseif stamped_replid2 ~= replid2 and string.find(replid2, '[^0]') then
     cause = 3
 elseif since > now then
     cause = 4
-elseif string.format('%.0f', since) == ARGV[3] then
-    -- Many clients notice a jump. Only the first of them renews the stamp.
+elseif since < tonumber(ARGV[3]) then
     cause = 5
 end
 if cause ~= 0 then since, stamped_replid2 = now, replid2 end
