@@ -75,7 +75,7 @@ fn violation(broken: &Broken) -> Violation<Property, Step> {
 
 #[test]
 fn broken_variants_are_detected() {
-    for broken in CATALOG {
+    for broken in CATALOG.iter().filter(|broken| is_quick(broken.scope)) {
         let trace = violation(broken).trace;
         let jumps = trace.iter().filter(|step| matches!(step, Step::Clock { .. })).count();
         let most = broken.scope.clocks.map_or(0, |clocks| usize::from(clocks.steps));
@@ -93,7 +93,6 @@ fn other_rules_hold() {
 
 #[test]
 fn the_known_holes_are_found() {
-    let quick = HOLES.iter().filter(|hole| is_quick(hole.scope));
-    let lengths: Vec<_> = quick.map(|hole| violation(hole).trace.len()).collect();
-    assert_eq!(vec![9, 9, 10, 8], lengths);
+    let lengths: Vec<_> = HOLES.iter().map(|hole| violation(hole).trace.len()).collect();
+    assert_eq!(vec![9, 9, 8], lengths);
 }

@@ -228,8 +228,8 @@ impl Server {
                 Received::Request(delivery, reply) => {
                     carried.push((self.carry_out(&mut state, &delivery), reply));
                 }
-                Received::Look(outdated, reply) => {
-                    looked.push((self.carry_look(&mut state, outdated), reply));
+                Received::Look(jumped, reply) => {
+                    looked.push((self.carry_look(&mut state, jumped), reply));
                 }
             }
         }
@@ -392,18 +392,18 @@ impl Server {
 
     /// Looks at the stamp, once the server runs. Returns `None` if it is down, or crashes before.
     ///
-    /// A stamp of the time `outdated` is renewed.
-    pub(crate) async fn look(&self, outdated: Option<Instant>) -> Option<Looked> {
+    /// A stamp from before `jumped` is renewed.
+    pub(crate) async fn look(&self, jumped: Option<Instant>) -> Option<Looked> {
         let arrival = {
             let mut state = self.state();
             if !state.up {
                 return None;
             }
             let Some(received) = &mut state.received else {
-                return Some(self.carry_look(&mut state, outdated));
+                return Some(self.carry_look(&mut state, jumped));
             };
             let (reply, arrival) = oneshot::channel();
-            received.push(Received::Look(outdated, reply));
+            received.push(Received::Look(jumped, reply));
             arrival
         };
         arrival.await.ok()
@@ -423,8 +423,8 @@ impl Server {
     }
 
     /// Looks at the stamp, and reads the clock behind it.
-    fn carry_look(&self, state: &mut State, outdated: Option<Instant>) -> Looked {
-        let look = state.machine.look(outdated);
+    fn carry_look(&self, state: &mut State, jumped: Option<Instant>) -> Looked {
+        let look = state.machine.look(jumped);
         if let Look::Intact(Intact { identity, since, .. }) = look {
             if state.stamped.replace((identity, since)).is_some_and(|before| before != (identity, since)) {
                 state.renewals += 1;

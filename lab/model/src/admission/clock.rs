@@ -186,7 +186,7 @@ impl Admission {
         link.reply = None;
         (link.check, link.age, link.has_noticed) = (Check::Unchecked, 0, true);
         (link.own_wait, link.finds_outdated) =
-            (wait, link.knows_stamp || self.variant == Variant::EveryJumpRenews);
+            (wait, link.knows_stamp || self.variant != Variant::OneClientRenews);
         link.vote = if link.vote == Vote::Kept { Vote::None } else { link.vote };
     }
 
@@ -288,7 +288,7 @@ impl Admission {
     fn forget_stamp(self, node: &mut Node) {
         for link in &mut node.links {
             link.knows_stamp = false;
-            link.finds_outdated &= self.variant == Variant::EveryJumpRenews;
+            link.finds_outdated &= self.variant != Variant::OneClientRenews;
         }
     }
 

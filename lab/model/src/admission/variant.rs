@@ -43,7 +43,7 @@ pub enum Variant {
     ReconnectBeginsAnew,
     NewProcessesIgnoreStamps,
     StampIsNotRenewed,
-    EveryJumpRenews,
+    OneClientRenews,
 }
 
 /// A broken variant, and a scope that is large enough to detect it.

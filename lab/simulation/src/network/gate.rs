@@ -38,10 +38,8 @@ pub(super) struct Gate {
     /// or a jump of its clock.
     own_wait: (Instant, QuarantineReason),
     clock: ServerClock,
-    /// The time in the last stamp.
-    since: Option<Instant>,
-    /// The time in the stamp that a jump of the clock has made invalid, until the stamp is renewed.
-    outdated: Option<Instant>,
+    /// The time of the server at which a jump of its clock was noticed, until the stamp is younger.
+    jumped: Option<Instant>,
     /// True if a change was noticed since the last look began.
     is_look_due: bool,
     /// The number of state changes, from which identifiers of admissions are made.
@@ -59,8 +57,8 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     changes: u64,
-    /// The time in the stamp that is to be renewed.
-    pub(super) outdated: Option<Instant>,
+    /// The time of the server at which a jump was noticed: an older stamp is to be renewed.
+    pub(super) jumped: Option<Instant>,
 }
 
 impl Gate {
@@ -73,8 +71,7 @@ impl Gate {
             known: None,
             own_wait: (Instant::ORIGIN, QuarantineReason::Restarted),
             clock: ServerClock::default(),
-            since: None,
-            outdated: None,
+            jumped: None,
             is_look_due: true,
             changes: 0,
         }
@@ -116,11 +113,15 @@ impl Gate {
 
     pub(super) fn begin(&mut self) -> Ticket {
         self.is_look_due = false;
-        Ticket { changes: self.changes, outdated: self.outdated }
+        Ticket { changes: self.changes, jumped: self.jumped }
     }
 
     /// Applies the result of a look, unless the state has changed since it began.
     pub(super) fn looked(&mut self, ticket: Ticket, looked: Looked, now: Instant) {
+        if let Look::Intact(Intact { since, is_renewed, .. }) = looked.look {
+            let is_recorded = |jumped| since >= jumped || is_renewed && ticket.jumped == Some(jumped);
+            self.jumped = self.jumped.filter(|jumped| !is_recorded(*jumped));
+        }
         let end = self.end(looked.look, now);
         if ticket.changes != self.changes || looked.pushed.losses < self.pushed.losses {
             return;
@@ -165,7 +166,7 @@ impl Gate {
         }
         let (until, reason) = (reading.received + self.wait, QuarantineReason::ClockJumped);
         self.own_wait = (until, reason);
-        self.outdated = self.since;
+        self.jumped = Some(Instant::since_origin(reading.server));
         self.is_look_due = true;
         self.apply(Some((reason, until)));
         true
@@ -193,15 +194,13 @@ impl Gate {
 
     /// Returns the end of the quarantine, and the reason; `None` if the server counts.
     fn end(&mut self, look: Look, now: Instant) -> Option<(QuarantineReason, Instant)> {
-        let Look::Intact(Intact { identity, since, age }) = look else {
+        let Look::Intact(Intact { identity, age, .. }) = look else {
             return Some((QuarantineReason::Replica, now + REPLICA));
         };
         if self.known.replace(identity).is_some_and(|known| known != identity) {
             self.own_wait = (now + self.wait, QuarantineReason::Restarted);
             self.clock.restart();
         }
-        self.since = Some(since);
-        self.outdated = self.outdated.filter(|outdated| *outdated == since);
         let (own, noticed) = self.own_wait;
         let until = now + self.wait.saturating_sub(age);
         // A stamp that is younger than the loss that was noticed has another reason.
@@ -223,7 +222,7 @@ mod tests {
     }
 
     fn look(identity: Identity, age: u64) -> Look {
-        Look::Intact(Intact { identity, since: at(1_000), age: Duration::from_secs(age) })
+        Look::Intact(Intact { identity, since: at(1_000), age: Duration::from_secs(age), is_renewed: false })
     }
 
     fn pushed(losses: u64) -> Pushed {
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(Duration::ZERO, jumped.next_look(Duration::from_secs(1), at(11)));
         jumped.looked(stale, intact(9, 0), at(11));
         let ticket = jumped.begin();
-        assert_eq!(Some(at(1_000)), ticket.outdated, "the look renews the stamp");
+        assert!(ticket.jumped.is_some(), "the look renews the stamp");
         jumped.looked(ticket, intact(99, 0), at(11));
         let Admission::Quarantined(quarantine) = jumped.read(FIRST, at(12)) else { panic!() };
         let expected = Quarantine::new(QuarantineReason::ClockJumped).ending_in(Duration::from_secs(5));

@@ -68,7 +68,7 @@ impl Shared {
         let (result, at_client) = oneshot::channel();
         let me = Arc::clone(self);
         self.network.0.world.spawn(Box::pin(async move {
-            let looked = me.carry_look(generation, incarnation, ticket.outdated).await;
+            let looked = me.carry_look(generation, incarnation, ticket.jumped).await;
             if looked.is_none() {
                 me.lose(generation);
             }
@@ -89,7 +89,7 @@ impl Shared {
         self: &Arc<Self>,
         generation: u64,
         incarnation: u64,
-        outdated: Option<Instant>,
+        jumped: Option<Instant>,
     ) -> Option<Looked> {
         let world = &self.network.0.world;
         let streams = self.network.0.transport == Transport::Streams;
@@ -103,7 +103,7 @@ impl Shared {
         if !arrives || self.is_cut(Direction::Requests) {
             return None;
         }
-        let looked = self.server.look(outdated).await?;
+        let looked = self.server.look(jumped).await?;
         world.sleep(self.delay(Direction::Replies)?).await;
         (stands() && !self.is_cut(Direction::Replies)).then_some(looked)
     }

@@ -79,12 +79,12 @@ impl Machine {
 
     /// Looks at the stamp, which is renewed unless it describes the present identity of this server.
     ///
-    /// A stamp of the time `outdated` is renewed, too: the clock has jumped since.
-    pub(super) fn look(&mut self, outdated: Option<Instant>) -> Look {
+    /// A stamp from before `jumped` is renewed, too.
+    pub(super) fn look(&mut self, jumped: Option<Instant>) -> Look {
         if self.read_only {
             Look::Replica
         } else {
-            Look::Intact(Stamp::look(&mut self.stamp, self.identity, outdated, self.clock.now()))
+            Look::Intact(Stamp::look(&mut self.stamp, self.identity, jumped, self.clock.now()))
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Intact {
     /// The time in the stamp, by the clock of the server.
     pub(crate) since: Instant,
     pub(crate) age: Duration,
+    /// True if the look has renewed the stamp.
+    pub(crate) is_renewed: bool,
 }
 
 impl Identity {
@@ -54,17 +56,19 @@ impl Stamp {
         Self { identity, since: Instant::ORIGIN }
     }
 
-    /// Looks at a stamp at a time. The stamp of another identity, a missing one, or one of the time `outdated` is renewed.
+    /// Looks at a stamp at a time. The stamp of another identity, a missing one, or one from before `jumped` is renewed.
     pub(super) fn look(
         stamp: &mut Option<Self>,
         identity: Identity,
-        outdated: Option<Instant>,
+        jumped: Option<Instant>,
         now: Instant,
     ) -> Intact {
-        let fits =
-            |stamp: &Self| stamp.identity == identity && stamp.since <= now && Some(stamp.since) != outdated;
-        let Self { since, .. } = *stamp.insert(stamp.filter(fits).unwrap_or(Self { identity, since: now }));
-        Intact { identity, since, age: now.saturating_duration_since(since) }
+        let is_younger = |stamp: &Self| jumped.is_none_or(|jumped| stamp.since >= jumped);
+        let fits = |stamp: &Self| stamp.identity == identity && stamp.since <= now && is_younger(stamp);
+        let present = stamp.filter(fits);
+        let Self { since, .. } = *stamp.insert(present.unwrap_or(Self { identity, since: now }));
+        let age = now.saturating_duration_since(since);
+        Intact { identity, since, age, is_renewed: present.is_none() }
     }
 }
 
