@@ -26,7 +26,15 @@ const SEEDS: u64 = 100;
 fn bounded_faults(servers: usize) {
     let totals = run(|seed| Experiment::new(seed).servers(servers), SEEDS);
     assert!(totals.grants > 1_000 && totals.grants_of_several > 100, "{totals}");
-    let excluded = ["flush", "lost locks", "lost counters", "older copy", "clock step", "clock drift"];
+    let excluded = [
+        "flush",
+        "lost locks",
+        "lost counters",
+        "older copy",
+        "clock step",
+        "clock drift",
+        "unwatched clock",
+    ];
     let is_bounded = |fault: &&&str| !excluded.contains(*fault);
     for fault in FaultKind::NAMES.iter().filter(is_bounded) {
         assert!(totals.faults.get(fault).is_some_and(|count| *count > 10), "{fault}: {totals}");
