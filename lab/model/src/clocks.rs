@@ -11,7 +11,7 @@
 //!
 //! let exploration = explore(Admission::new(SMALL));
 //! assert!(exploration.violation.is_none());
-//! assert_eq!(12_536, exploration.states); // the first row of the table of explored scopes
+//! assert_eq!(14_128, exploration.states); // the first row of the table of explored scopes
 //! ```
 //!
 //! # The rule

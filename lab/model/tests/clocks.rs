@@ -22,15 +22,15 @@ fn with(clocks: Clocks) -> Scope {
 
 #[test]
 fn a_step_at_any_moment_violates_nothing() {
-    nothing_is_violated(SMALL, 12_536);
-    nothing_is_violated(Scope { attempts: [2, 1], ..SMALL }, 55_942);
-    nothing_is_violated(Scope { ttl: [3, 3], ..with(Clocks { size: 3, ..clocks() }) }, 96_664);
-    nothing_is_violated(Scope { extensions: [1, 1], ..SMALL }, 115_121);
+    nothing_is_violated(SMALL, 14_128);
+    nothing_is_violated(Scope { attempts: [2, 1], ..SMALL }, 63_401);
+    nothing_is_violated(Scope { ttl: [3, 3], ..with(Clocks { size: 3, ..clocks() }) }, 111_372);
+    nothing_is_violated(Scope { extensions: [1, 1], ..SMALL }, 125_115);
 }
 
 #[test]
 fn a_clock_that_runs_fast_violates_nothing() {
-    nothing_is_violated(with(Clocks { fast: true, ..clocks() }), 54_851);
+    nothing_is_violated(with(Clocks { fast: true, ..clocks() }), 49_582);
 }
 
 #[test]
@@ -40,17 +40,17 @@ fn steps_back_violate_nothing() {
 
 #[test]
 fn late_replies_violate_nothing() {
-    nothing_is_violated(with(Clocks { late_replies: true, ..clocks() }), 73_848);
+    nothing_is_violated(with(Clocks { late_replies: true, ..clocks() }), 80_352);
 }
 
 #[test]
 fn connections_that_break_violate_nothing() {
-    nothing_is_violated(with(Clocks { reconnects: 1, ..clocks() }), 124_394);
+    nothing_is_violated(with(Clocks { reconnects: 1, ..clocks() }), 142_040);
 }
 
 #[test]
 fn a_new_process_violates_nothing_if_steps_are_noticed() {
-    nothing_is_violated(Scope { start: Start::NewClient, ..SMALL }, 275_400);
+    nothing_is_violated(Scope { start: Start::NewClient, ..SMALL }, 290_255);
 }
 
 /// Returns true if a scope is small enough for every test run.

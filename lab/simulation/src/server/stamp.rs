@@ -87,9 +87,11 @@ mod tests {
     #[test]
     fn the_first_look_after_a_jump_renews_the_stamp() {
         let (mut stamp, identity) = (None, Identity::default());
-        let since = Stamp::look(&mut stamp, identity, None, at(9)).since;
-        assert_eq!(at(20), Stamp::look(&mut stamp, identity, Some(since), at(20)).since);
-        assert_eq!(at(20), Stamp::look(&mut stamp, identity, Some(since), at(21)).since, "of another client");
+        let mut since = |jumped, now| Stamp::look(&mut stamp, identity, jumped, at(now)).since;
+        assert_eq!(at(9), since(None, 9));
+        assert_eq!(at(20), since(Some(at(19)), 20));
+        assert_eq!(at(20), since(Some(at(18)), 21), "another client has renewed it since");
+        assert_eq!(at(22), since(Some(at(21)), 22), "another jump");
     }
 
     #[test]
