@@ -187,6 +187,19 @@ fn output<T>(polled: Poll<T>) -> Option<T> {
     }
 }
 
+/// Lets the other tasks of the executor run once.
+pub(crate) async fn let_others_run() {
+    let mut turns = 0..1;
+    poll_fn(|cx| match turns.next() {
+        Some(_) => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        None => Poll::Ready(()),
+    })
+    .await;
+}
+
 /// The longest time for which a timer is trusted before the clock is read again.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 

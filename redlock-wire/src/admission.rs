@@ -10,35 +10,15 @@
 //! - A flush is pushed to the connection before the reply to any later request. If pushes do not come in order, a read of
 //!   the stamp follows each request. If the connection may change its socket, a whole look follows instead.
 //! - The [keeper](keeper) looks again once a second, after the wait, and after a push.
-//! - A server whose wall clock jumps ahead loses locks. The [clock](clock) is read behind each vote and by each look. A
+//! - A server whose wall clock jumps ahead loses locks. The [clock](crate::clock) is read behind each vote and by each look. A
 //!   jump renews the stamp, so that other programs learn of it.
 //!
 //! [`gate`](crate::gate) keeps the decisions, which [`rule`](crate::gate::rule) makes. The files here do the I/O.
 
-pub(crate) mod clock;
 pub(crate) mod keeper;
 pub(crate) mod look;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use self::keeper::Keeper;
 use crate::gate::STAMP;
-
-/// The checks of the votes over one connection.
-pub(crate) struct Checks {
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) behind: Behind,
-    /// True if the clock of the server is read behind each vote, until the server does not permit it any more.
-    pub(crate) clock: AtomicBool,
-}
-
-impl Checks {
-    /// Returns whether anything is sent behind votes.
-    pub(crate) fn follow_votes(&self) -> bool {
-        self.clock.load(Ordering::Relaxed) || self.behind != Behind::Nothing
-    }
-}
 
 /// The check of the stamp that follows each request in the same pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

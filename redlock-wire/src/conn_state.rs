@@ -16,9 +16,9 @@ use event_listener::{Event, EventListener};
 use redlock_core::node::{ConnectionId, QuarantineReason, ServerId};
 use redlock_core::runtime::{Instant, Runtime};
 
-use crate::admission::keeper::Checked;
+use crate::admission::Behind;
+use crate::admission::keeper::{Checked, Checks};
 use crate::admission::look::{self, GET, Look};
-use crate::admission::{Behind, Checks};
 use crate::connection::Connection;
 use crate::gate::rule::{Finding, Stamp};
 use crate::handshake::Server;

@@ -6,7 +6,7 @@
 use std::future::{Future, pending};
 use std::time::Duration;
 
-use crate::admission::clock;
+use crate::clock;
 use crate::credentials::Credentials;
 use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;

@@ -15,7 +15,7 @@ use redlock_core::Resource;
 use redlock_core::node::{Admission, NodeError, NodeErrorKind, Reply, Request};
 use redlock_core::runtime::Instant;
 
-use crate::admission::Checks;
+use crate::admission::keeper::Checks;
 use crate::conn_state::Link;
 use crate::connection::Connector;
 use crate::gate::rule::Finding;

@@ -19,6 +19,7 @@ mod attended;
 mod backoff;
 mod builder;
 mod certificates;
+mod clock;
 mod commands;
 mod conn_state;
 mod connection;

@@ -14,11 +14,12 @@ use std::time::Duration;
 use redlock_core::node::ClockReading;
 use redlock_core::runtime::Instant;
 
-use crate::admission::keeper::Keeper;
+use crate::admission::Behind;
+use crate::admission::keeper::{Checks, Keeper};
 use crate::admission::look::{self, Look};
-use crate::admission::{Behind, Checks, clock};
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
+use crate::clock;
 use crate::conn_state::{Link, State};
 use crate::connection::{Connection, Connector};
 use crate::first::{First, first};

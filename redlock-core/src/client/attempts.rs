@@ -22,7 +22,7 @@ use crate::queue::local_queue::{FAIRNESS_YIELD, QueuePlace};
 use crate::round::acquire::Acquire;
 use crate::round::engine::run;
 use crate::round::failure::{Cause, Failure};
-use crate::runtime::{LONGEST_SLEEP, random, sleep_until};
+use crate::runtime::{LONGEST_SLEEP, let_others_run, random, sleep_until};
 use crate::telemetry;
 use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
@@ -458,18 +458,6 @@ impl CheckedRequest {
     pub(super) fn random(&self) -> u64 {
         random(&*self.handle.runtime)
     }
-}
-
-pub(super) async fn let_others_run() {
-    let mut turns = 0..1;
-    poll_fn(|cx| match turns.next() {
-        Some(_) => {
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        }
-        None => Poll::Ready(()),
-    })
-    .await;
 }
 
 /// Waits for `delay`, or until the client is closed.

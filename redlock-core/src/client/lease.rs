@@ -5,13 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::attempts::let_others_run;
 use crate::client::handle::Handle;
 use crate::client::until_state::UntilState;
 use crate::lease::record::Record;
 use crate::round::extend::{self, Extension};
 use crate::round::failure::{Aim, Failure};
-use crate::runtime::sleep_until_or;
+use crate::runtime::{let_others_run, sleep_until_or};
 use crate::types::error::{Error, ErrorKind};
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;

@@ -5,7 +5,7 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::attempts::{CheckedRequest, DEFAULT_WAIT, let_others_run};
+use crate::client::attempts::{CheckedRequest, DEFAULT_WAIT};
 use crate::client::guard::Guard;
 use crate::client::handle::Handle;
 use crate::client::keep_alive::KeepAlive;
@@ -16,7 +16,7 @@ use crate::decide::backoff::RetryPolicy;
 use crate::decide::grace::Grace;
 use crate::decide::lease_status::LEAST_MARGIN;
 use crate::lease::mode::Mode;
-use crate::runtime::BoxFuture;
+use crate::runtime::{BoxFuture, let_others_run};
 use crate::telemetry::Counted;
 use crate::types::error::Error;
 use crate::types::instant::Instant;

@@ -39,6 +39,21 @@ pub(crate) struct Keeper {
     failure: Mutex<Option<String>>,
 }
 
+/// The checks of the votes over one connection.
+pub(crate) struct Checks {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) behind: Behind,
+    /// True if the clock of the server is read behind each vote, until the server does not permit it any more.
+    pub(crate) clock: AtomicBool,
+}
+
+impl Checks {
+    /// Returns whether anything is sent behind votes.
+    pub(crate) fn follow_votes(&self) -> bool {
+        self.clock.load(Ordering::Relaxed) || self.behind != Behind::Nothing
+    }
+}
+
 /// A connection whose admission is kept.
 pub(crate) struct Checked<'a, K> {
     pub(crate) connection: &'a K,

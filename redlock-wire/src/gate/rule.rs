@@ -51,7 +51,7 @@ impl Stamp {
     /// Returns the time since which the server has lost nothing, in milliseconds since the Unix epoch by its clock.
     fn since(&self) -> Option<u64> {
         let digits = self.text.split(|byte| *byte == b' ').nth(3)?;
-        str::from_utf8(digits).ok()?.parse().ok()
+        std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
     /// Returns whether an operator has vouched for the data.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::outbox::{Arrived, Expected, Outbox};
 use super::resp::decode;
-use crate::admission::clock::time;
+use crate::clock::time;
 use crate::message::{RUNTIME_ENDED, Reply};
 use crate::push::Hub;
 use crate::scanner::{Scanner, Violation};

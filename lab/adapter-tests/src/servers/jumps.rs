@@ -123,7 +123,7 @@ fn figures<A: Adapter>(clocks: &[Clocks], options: &Options, time: Duration) -> 
         .map(|witness| (witness.grants.load(Ordering::Relaxed), witness.overlaps.load(Ordering::Relaxed)));
     let figures: Vec<_> = figures.collect();
     for (Clocks { name, .. }, (grants, overlaps)) in clocks.iter().zip(&figures) {
-        println!("{checked}, {}: {grants} grants, {overlaps} overlaps", name);
+        println!("{checked}, {name}: {grants} grants, {overlaps} overlaps");
     }
     figures
 }

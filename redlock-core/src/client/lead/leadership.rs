@@ -8,10 +8,10 @@ use std::task::Poll;
 
 use event_listener::Event;
 
-use crate::client::attempts::let_others_run;
 use crate::client::handle::Handle;
 use crate::client::lease::Lease;
 use crate::client::observe::Observer;
+use crate::runtime::let_others_run;
 use crate::sync::{Mutex, locked};
 use crate::telemetry::Counted;
 use crate::types::error::Error;

@@ -22,7 +22,7 @@ pub(crate) fn reading(sent: Instant, reply: &Reply, runtime: &dyn Runtime) -> Op
 pub(crate) fn time(reply: &Reply) -> Option<Duration> {
     let Reply::Array(parts) = reply else { return None };
     let [Reply::Bytes(seconds), Reply::Bytes(micros)] = &**parts else { return None };
-    let number = |digits: &[u8]| str::from_utf8(digits).ok()?.parse().ok();
+    let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse().ok();
     let micros = number(micros).filter(|micros| *micros < 1_000_000)?;
     Duration::from_secs(number(seconds)?).checked_add(Duration::from_micros(micros))
 }
