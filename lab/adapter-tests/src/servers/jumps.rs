@@ -49,7 +49,7 @@ const ALL: [Clocks; 9] = [
 async fn rely(redlock: Redlock, witness: Arc<Witness>) {
     while !witness.is_over() {
         let Ok(Some(guard)) = redlock.lock("a", HELD).try_now().await else {
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3))).await;
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(1..10))).await;
             continue;
         };
         witness.record(&guard.lease());
