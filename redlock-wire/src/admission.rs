@@ -10,8 +10,8 @@
 //! - A flush is pushed to the connection before the reply to any later request. If pushes do not come in order, a read of
 //!   the stamp follows each request. If the connection may change its socket, a whole look follows instead.
 //! - The [keeper](keeper) looks again once a second, after the wait, and after a push.
-//! - A server whose wall clock jumps ahead loses locks. The [clock](crate::clock) is read behind each vote and by each look. A
-//!   jump renews the stamp, so that other programs learn of it.
+//! - A server whose wall clock jumps ahead loses locks. The [clock](crate::clock) is read behind each vote and by each
+//!   look. A jump renews the stamp, so that other programs learn of it.
 //!
 //! [`gate`](crate::gate) keeps the decisions, which [`rule`](crate::gate::rule) makes. The files here do the I/O.
 

@@ -186,9 +186,6 @@ impl<C: Connector> Supervisor<C> {
             } else {
                 Behind::Stamp
             };
-            if reading.is_none() {
-                keeper.clock_denied();
-            }
             let clock = AtomicBool::new(reading.is_some());
             checks = Some(Checks { keeper: Arc::clone(keeper), behind, clock });
         }

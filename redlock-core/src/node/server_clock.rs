@@ -50,9 +50,9 @@ pub struct ClockReading {
 /// The wall clock of one server, compared with the clock of this process.
 ///
 /// A backend that takes part in [restart admission](crate::node#restart-admission) reads the clock of its server behind
-/// every vote, in the same pipeline, and once a second with the time before the request. After a [jump](Self::jump), the node is in quarantine
-/// for [`Quarantine::duration`](crate::node::Quarantine::duration), on the clock of the client. The vote of that
-/// reading does not count.
+/// every vote, in the same pipeline, and once a second with the time before the request. After a [jump](Self::jump), the
+/// node is in quarantine for [`Quarantine::duration`](crate::node::Quarantine::duration), on the clock of the client.
+/// The vote of that reading does not count.
 ///
 /// ```
 /// # use std::time::Duration;

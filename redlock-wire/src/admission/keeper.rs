@@ -96,8 +96,10 @@ impl Keeper {
     ///
     /// A look is applied before the reading that was sent with it. It shows whether this is the same server.
     pub(crate) fn read_clock(&self, gate: &Gate, reading: Option<ClockReading>) {
-        let Some(reading) = reading else { return };
-        self.judge_clock(gate, reading);
+        match reading {
+            Some(reading) => self.judge_clock(gate, reading),
+            None => self.clock_denied(),
+        }
     }
 
     /// Applies the time of the server that was read behind a vote, just now.
