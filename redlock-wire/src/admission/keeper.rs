@@ -270,6 +270,8 @@ impl Keeper {
 
 impl<K: Connection> Checked<'_, K> {
     /// Sends requests in one pipeline, and reads the clock behind them if that is permitted.
+    ///
+    /// A clock that must not be read any more is not read again over this connection.
     async fn timed(
         &self,
         requests: Vec<K::Packed>,
