@@ -17,7 +17,7 @@ use redlock_core::node::{ConnectionId, QuarantineReason, ServerId};
 use redlock_core::runtime::{Instant, Runtime};
 
 use crate::admission::Behind;
-use crate::admission::keeper::{Checked, Checks};
+use crate::admission::keeper::{Checked, Checks, Clock};
 use crate::admission::look::{self, GET, Look};
 use crate::connection::Connection;
 use crate::gate::rule::{Finding, Stamp};
@@ -144,12 +144,7 @@ impl<K: Connection> Link<K> {
             }
         }
         let sent = requests.len();
-        let reads_clock = checks.clock.load(Ordering::Relaxed);
-        let (mut replies, time) = if reads_clock {
-            self.connection.timed(requests).await?
-        } else {
-            (self.connection.pipeline(requests).await?, None)
-        };
+        let (mut replies, clock) = self.checked(checks).send(requests).await?;
         if replies.len() != sent {
             return Err(Failure::maybe_sent("unexpected number of replies"));
         }
@@ -164,15 +159,14 @@ impl<K: Connection> Link<K> {
             },
             _ => {}
         }
-        match time {
-            Some(time) => checks.keeper.check_clock(gate, time, runtime),
-            None if reads_clock => {
-                // The permission was withdrawn. This vote does not count; later ones do, as for a new connection.
-                checks.clock.store(false, Ordering::Relaxed);
+        match clock {
+            Clock::Shows(time) => checks.keeper.check_clock(gate, time, runtime),
+            // This vote does not count; later ones do, as over a new connection.
+            Clock::Denied => {
                 checks.keeper.clock_denied();
                 gate.lose(QuarantineReason::NotChecked);
             }
-            None => {}
+            Clock::NotRead => {}
         }
         Ok(replies.swap_remove(0))
     }

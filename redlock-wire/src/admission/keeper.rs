@@ -39,6 +39,17 @@ pub(crate) struct Keeper {
     failure: Mutex<Option<String>>,
 }
 
+/// The clock of a server behind requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    /// The server did not permit to read it before.
+    NotRead,
+    /// The server does not permit to read it any more.
+    Denied,
+    /// The time since the Unix epoch.
+    Shows(Duration),
+}
+
 /// The checks of the votes over one connection.
 pub(crate) struct Checks {
     pub(crate) keeper: Arc<Keeper>,
@@ -272,19 +283,29 @@ impl<K: Connection> Checked<'_, K> {
     /// Sends requests in one pipeline, and reads the clock behind them if that is permitted.
     ///
     /// A clock that must not be read any more is not read again over this connection.
+    pub(crate) async fn send(&self, requests: Vec<K::Packed>) -> Result<(Vec<Reply>, Clock), Failure> {
+        if !self.clock.load(Ordering::Relaxed) {
+            return Ok((self.connection.pipeline(requests).await?, Clock::NotRead));
+        }
+        let (replies, time) = self.connection.timed(requests).await?;
+        if time.is_none() {
+            self.clock.store(false, Ordering::Relaxed);
+        }
+        Ok((replies, time.map_or(Clock::Denied, Clock::Shows)))
+    }
+
+    /// Sends requests as [`send`](Self::send) does. The reading bounds later ones.
     async fn timed(
         &self,
         requests: Vec<K::Packed>,
         runtime: &dyn Runtime,
     ) -> Result<(Vec<Reply>, Option<ClockReading>), Failure> {
-        if !self.clock.load(Ordering::Relaxed) {
-            return Ok((self.connection.pipeline(requests).await?, None));
-        }
         let sent = Some(runtime.now());
-        let (replies, time) = self.connection.timed(requests).await?;
-        if time.is_none() {
-            self.clock.store(false, Ordering::Relaxed);
-        }
-        Ok((replies, time.map(|server| ClockReading { sent, server, received: runtime.now() })))
+        let (replies, clock) = self.send(requests).await?;
+        let reading = match clock {
+            Clock::Shows(server) => Some(ClockReading { sent, server, received: runtime.now() }),
+            Clock::NotRead | Clock::Denied => None,
+        };
+        Ok((replies, reading))
     }
 }
