@@ -28,3 +28,4 @@ mod serialized;
 pub(crate) mod slots;
 mod until_state;
 pub(crate) mod vouch;
+mod waiter;

@@ -80,6 +80,12 @@
 //! The *gate* is a second resource, which a waiting writer locks. For all other operations, readers are another holder:
 //! a denial and an inspection name [`Token::of_readers`]. A resource has no readers if the time of the last one is over.
 //!
+//! # Order of waiters
+//!
+//! A backend can keep the [places](Place) of the requests that wait for a resource, in the order of the time that they have
+//! waited. It states this in its [profile](Profile::places). A release then reserves the resource for the first of them.
+//! The order is only fair, and not safe: a reservation is no vote, and a backend may forget places at any time.
+//!
 //! # Denials and errors
 //!
 //! A denial is a reply, [`Reply::Denied`]. A [`NodeError`] means that there is no vote. Its kind states the
@@ -188,6 +194,7 @@ pub use crate::types::denial::Denial;
 pub use crate::types::entry::LockEntry;
 pub use crate::types::identity::{ConnectionId, ServerId};
 pub use crate::types::node_error::{NodeError, NodeErrorKind};
+pub use crate::types::place::Place;
 pub use crate::types::quarantine::{Quarantine, QuarantineReason};
 pub use crate::types::token::Token;
 pub use crate::types::ttl::Ttl;

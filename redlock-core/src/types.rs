@@ -12,6 +12,7 @@ pub(crate) mod lease_state;
 pub(crate) mod node_error;
 pub(crate) mod node_list;
 pub(crate) mod owner;
+pub(crate) mod place;
 pub(crate) mod quarantine;
 pub(crate) mod report;
 pub(crate) mod resource;

@@ -1,6 +1,5 @@
 //! Waiting for other clients.
 
 pub(crate) mod node_watch;
-pub(crate) mod pause;
 pub(crate) mod watcher;
 pub(crate) mod watches;

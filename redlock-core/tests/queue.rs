@@ -213,33 +213,6 @@ fn a_dropped_request_leaves_the_queue() {
 }
 
 #[test]
-fn no_attempt_begins_when_the_wait_is_over() {
-    with_five(async |world| {
-        // Every sixteenth task in a row lets other processes try first. That delay exceeds the remaining wait of the
-        // last task.
-        let guard = world.redlock.lock("a", TTL).await.unwrap();
-        let log = Arc::default();
-        for name in 0..16 {
-            let wait = if name == 15 { 151 * MS } else { TTL };
-            contender(&world, name, &log, wait);
-            world.settle().await;
-        }
-        let released_at = world.redlock.now();
-        guard.release().await.unwrap();
-        world.sleep(150 * MS + MS / 2).await;
-        let attempts = world.request_counts(Operation::Acquire)[0];
-        world.sleep(MS).await;
-        assert_eq!(
-            attempts + 1,
-            world.request_counts(Operation::Acquire)[0],
-            "released at {released_at:?}: the last attempt"
-        );
-        world.sleep(TTL).await;
-        assert_eq!(16, log.lock().unwrap().len());
-    });
-}
-
-#[test]
 fn try_lock_in_a_loop_lets_other_tasks_run() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
@@ -251,41 +224,4 @@ fn try_lock_in_a_loop_lets_other_tasks_run() {
         }
         panic!("no other task had a turn");
     });
-}
-
-/// Returns the numbers of the turns that begin with a pause.
-///
-/// With `other_client`, another client holds the lock for an instant in the first pause.
-fn pauses(other_client: bool) -> Vec<usize> {
-    with_watching(async move |world| {
-        world.nodes.iter().for_each(|node| drop(node.clone().ordered()));
-        let (other, there) = (world.other_client(), world.clone());
-        world.spawn(async move {
-            // The holds begin at whole milliseconds.
-            there.sleep(MS / 2).await;
-            while other_client && other.lock("a", TTL).try_now().await.unwrap().is_none() {
-                there.sleep(MS).await;
-            }
-        });
-        let holds = Arc::new(Mutex::new(Vec::new()));
-        for _ in 0..50 {
-            let (there, holds) = (world.clone(), Arc::clone(&holds));
-            world.spawn(async move {
-                let guard = there.redlock.lock("a", TTL).await.unwrap();
-                holds.lock().unwrap().push(there.redlock.now());
-                there.sleep(MS).await;
-                guard.release().await.unwrap();
-            });
-        }
-        world.sleep(TTL).await;
-        let holds = holds.lock().unwrap();
-        let late = |turn: &usize| holds[*turn].saturating_duration_since(holds[turn - 1]) > 2 * MS;
-        (1..holds.len()).filter(late).collect()
-    })
-}
-
-#[test]
-fn pauses_are_rare_unless_another_client_uses_them() {
-    assert_eq!(vec![16], pauses(false));
-    assert_eq!(vec![16, 32, 48], pauses(true), "the other client held the lock within the pause only");
 }

@@ -76,7 +76,7 @@ fn a_release_by_another_program_notifies_waiters() {
         let waiting = waiting(&world, 10 * TTL);
         world.sleep(777 * MS).await;
         world.nodes.iter().for_each(|node| node.inner().clear());
-        assert_eq!(777 * MS, waiting.await.unwrap().1);
+        assert_eq!(780 * MS, waiting.await.unwrap().1, "clients without a place come first");
     });
 }
 
@@ -86,7 +86,7 @@ fn waiters_notice_an_expiry_without_a_notification() {
         let ttl = TTL / 4;
         drop(other.lock("a", ttl).await.unwrap().forget());
         let (_, took) = waiting(&world, 10 * TTL).await.unwrap();
-        assert!(took > ttl && took <= ttl + 4 * MS, "{took:?}");
+        assert!(took > ttl && took <= ttl + 7 * MS, "{took:?}");
         assert_eq!(
             vec![3, 3],
             world.request_counts(Operation::Acquire)[..2],

@@ -80,7 +80,7 @@ fn main() {
 #[cfg(test)]
 redlock_testkit::conformance!(
     Server::default(),
-    without: [inspect, watch, keep, fencing, shared, admission, non_lock_values]
+    without: [inspect, watch, keep, places, fencing, shared, admission, non_lock_values]
 );
 
 #[test]

@@ -42,7 +42,7 @@
 //!
 //! | Capability | Required by the cases |
 //! |---|---|
-//! | `inspect`, `watch`, `keep`, `fencing`, `shared` | The field of the same name in [`LockNode::profile`]. |
+//! | `inspect`, `watch`, `keep`, `places`, `fencing`, `shared` | The field of the same name in [`LockNode::profile`]. |
 //! | `admission` | [`Profile::longest_ttl`](redlock_core::node::Profile::longest_ttl), and [`Backend::loss`]. |
 //! | `non_lock_values` | [`Backend::no_lock`]. |
 //!
@@ -85,6 +85,7 @@ mod keep;
 mod many;
 mod names;
 mod needs;
+mod places;
 mod release;
 mod shared;
 mod stage;
@@ -301,6 +302,12 @@ macro_rules! __conformance_cases {
             keep::keep_for_shortens [keep]
             keep::keep_for_lengthens [keep]
             keep::keep_for_requires_every_resource [keep]
+            places::a_release_reserves_for_the_longest_wait [places]
+            places::a_failed_attempt_can_keep_its_place [places]
+            places::a_request_is_preceded_by_a_longer_wait [places]
+            places::a_place_can_be_left [places]
+            places::some_releases_reserve_nothing [places]
+            places::a_fenced_request_has_a_place [places fencing]
             release::release_frees_resources
             release::release_does_not_delete_a_resource_of_another_holder
             release::release_of_a_free_resource_returns_false
@@ -424,6 +431,11 @@ macro_rules! __conformance_test {
     ($case:ident [keep $($needs:ident)*] $all:tt [keep $($left:ident)*] $backend:expr) => {
         #[test]
         #[ignore = "the backend lacks `keep`"]
+        fn $case() {}
+    };
+    ($case:ident [places $($needs:ident)*] $all:tt [places $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `places`"]
         fn $case() {}
     };
     ($case:ident [fencing $($needs:ident)*] $all:tt [fencing $($left:ident)*] $backend:expr) => {

@@ -6,6 +6,7 @@
 
 mod admission;
 mod counters;
+mod places;
 mod readers;
 mod store;
 
@@ -449,10 +450,14 @@ impl MemoryNode {
         }
         let mut store = self.store();
         match request {
-            Request::Acquire(claim, ttl) => store.acquire(claim, *ttl, now),
+            Request::Acquire(claim, ttl) => {
+                store.in_turn(claim, now, |store| store.acquire(claim, *ttl, now))
+            }
             Request::Extend(claim, ttl) => store.extend(claim, *ttl, now),
             Request::Release(claim) => Ok(Reply::Deleted(store.release(claim, now))),
-            Request::AcquireFenced(claim, ttl) => store.acquire_fenced(claim, *ttl, now),
+            Request::AcquireFenced(claim, ttl) => {
+                store.in_turn(claim, now, |store| store.acquire_fenced(claim, *ttl, now))
+            }
             Request::Confirm(claim, ttl, token) => store.confirm(claim, *ttl, *token, now),
             Request::Refill(claim, ttl, token) => store.refill_fenced(claim, *ttl, *token, now),
             Request::AcquireShared(claim, gate, ttl) => store.acquire_shared(claim, gate, *ttl, now),
@@ -492,7 +497,13 @@ impl LockNode for MemoryNode {
     }
 
     fn profile(&self) -> Profile {
-        let profile = Profile::default().with_inspect().with_watch().with_fencing().with_keep().with_shared();
+        let profile = Profile::default()
+            .with_inspect()
+            .with_watch()
+            .with_fencing()
+            .with_keep()
+            .with_shared()
+            .with_places();
         match &*self.guarded() {
             Some(guarded) => profile.with_longest_ttl(guarded.longest_ttl),
             None => profile,

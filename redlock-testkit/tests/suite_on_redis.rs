@@ -120,4 +120,4 @@ impl Backend for Redis {
     }
 }
 
-redlock_testkit::conformance!(Redis::start(), without: [inspect, watch, keep, fencing, shared, admission]);
+redlock_testkit::conformance!(Redis::start(), without: [inspect, watch, keep, places, fencing, shared, admission]);

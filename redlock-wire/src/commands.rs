@@ -37,7 +37,7 @@ pub(crate) static EXTEND: Script =
 pub(crate) static INSPECT: Script = script!("scripts/readers.lua", "scripts/inspect.lua");
 pub(crate) static KEEP: Script = script!("scripts/readers.lua", "scripts/keep.lua");
 pub(crate) static RELEASE: Script =
-    script!("scripts/release_one.lua", "scripts/readers.lua", "scripts/release.lua");
+    script!("scripts/release_one.lua", "scripts/readers.lua", "scripts/places.lua", "scripts/release.lua");
 pub(crate) static SHARE: Script = script!("scripts/readers.lua", "scripts/share.lua");
 
 /// Makes the server track the keys that the next command reads.

@@ -42,6 +42,7 @@ mod native;
 mod node;
 mod options;
 mod pipeline;
+mod places;
 mod probe;
 mod push;
 mod reply;

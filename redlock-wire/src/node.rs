@@ -23,6 +23,7 @@ use crate::fence;
 use crate::gate::STAMP;
 use crate::inner::Inner;
 use crate::options::{Keys, Options};
+use crate::places;
 
 /// One independent Redis or Valkey server, over any client.
 ///
@@ -83,7 +84,8 @@ impl<C: Connector> LockNode for Node<C> {
     /// States that watches are supported if the client can receive pushes. A connection may still not receive any.
     fn profile(&self) -> Profile {
         let Options { keys, longest, .. } = &self.0.options;
-        let mut profile = Profile::default().with_inspect().with_fencing().with_keep().with_shared();
+        let mut profile =
+            Profile::default().with_inspect().with_fencing().with_keep().with_shared().with_places();
         profile = profile.with_fence_retention(keys.fence_retention);
         if C::RECEIVES_PUSHES {
             profile = profile.with_watch();
@@ -147,6 +149,11 @@ impl<C: Connector> LockNode for Node<C> {
             return Err(Error::invalid(format!(
                 "invalid resource name {resource:?}: its key \"{prefix}{resource}\" is reserved for fencing counters \
                  (\"{counters}{{...}}\")"
+            )));
+        }
+        if places::is_of_places(resource.as_bytes()) {
+            return Err(Error::invalid(format!(
+                "invalid resource name {resource:?}: names that end in \"#waiting\" are reserved for the order of waiters"
             )));
         }
         Ok(())

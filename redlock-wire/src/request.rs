@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use redlock_core::node::{self, Claim, NodeError, Request, Ttl};
+use redlock_core::node::{self, Claim, NodeError, Place, Request, Ttl};
 
 use crate::connection::Connection;
 use crate::message::{Command, Failure, Reply};
@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::reply::{self, unanswered};
 use crate::script::{Script, ScriptArgs, is_unknown_script, key};
 use crate::secret::Secret;
-use crate::{commands, fence};
+use crate::{commands, fence, places};
 
 /// A request about a claim, with the script that carries it out on every server.
 pub(crate) struct ClaimRequest<'a> {
@@ -23,6 +23,8 @@ pub(crate) struct ClaimRequest<'a> {
     claim: &'a Claim,
     /// `None` for a request that sets nothing.
     ttl: Option<Ttl>,
+    /// The place of the request among the waiters, if it has one.
+    place: Option<&'a Place>,
     script: &'static Script,
     options: &'a Options,
 }
@@ -70,12 +72,18 @@ impl<'a> ClaimRequest<'a> {
             Request::AcquireShared(claim, _, ttl) => (&commands::SHARE, claim, Some(*ttl)),
             _ => return None,
         };
-        Some(Self { request, claim, ttl, script, options })
+        let place = places::of(claim);
+        let script = match (request, place) {
+            (Request::Acquire(..), Some(_)) => &places::ACQUIRE,
+            (Request::AcquireFenced(..), Some(_)) => &places::ACQUIRE_FENCED,
+            _ => script,
+        };
+        Some(Self { request, claim, ttl, place, script, options })
     }
 
     /// Returns the first command. A command that replaces the script has a single key.
     pub(crate) fn first(&self, dialect: Dialect) -> Step {
-        let is_single = self.claim.resources().len() == 1;
+        let is_single = self.claim.resources().len() == 1 && (self.place.is_none() || !dialect.scripts);
         match self.request {
             Request::Acquire(..) if is_single && dialect.set_get => Step::SetGet,
             Request::Acquire(..) if is_single => Step::Set,
@@ -157,6 +165,9 @@ impl<'a> ClaimRequest<'a> {
             }
             Request::AcquireShared(_, gate, _) => args.keys.push(key(&self.options.keys.prefix, gate)),
             _ => {}
+        }
+        if let Some(place) = self.place {
+            places::add(&mut args, place);
         }
         args
     }

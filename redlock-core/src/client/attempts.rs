@@ -13,12 +13,14 @@ use std::time::Duration;
 use crate::client::handle::Handle;
 use crate::client::held::Held;
 use crate::client::keep_alive::{KeepAlive, keep_alive};
+use crate::client::waiter::Waiter;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
 use crate::decide::grace::Grace;
+use crate::decide::standing::Standing;
 use crate::lease::mode::Mode;
 use crate::queue::limiter::Permit;
-use crate::queue::local_queue::{FAIRNESS_YIELD, QueuePlace};
+use crate::queue::local_queue::QueuePlace;
 use crate::round::acquire::Acquire;
 use crate::round::engine::run;
 use crate::round::failure::{Cause, Failure};
@@ -31,7 +33,6 @@ use crate::types::owner::Owner;
 use crate::types::resource::Resources;
 use crate::types::token::Token;
 use crate::types::ttl::Ttl;
-use crate::watch::pause::is_used;
 use crate::watch::watcher::{LockWatcher, WakeReason};
 
 /// The default waiting time for a lock that another client holds.
@@ -40,6 +41,11 @@ use crate::watch::watcher::{LockWatcher, WakeReason};
 /// [`try_now`](crate::LockRequest::try_now) waits up to as long for the permit of its attempt, so that it survives the
 /// same bursts.
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+
+/// The delay before an attempt of a request that has a place, if the lock is free and not reserved.
+///
+/// Clients without a place receive a notification, and acquire the lock, within it.
+const OTHERS_FIRST: Duration = Duration::from_millis(3);
 
 /// A request whose settings are valid. All of its attempts use them.
 #[derive(Clone)]
@@ -197,7 +203,7 @@ impl CheckedRequest {
                 None => (self.permit(until).await?, self.handle.now()),
             };
             let token = self.token();
-            let mut failure = match self.make(token.clone(), since, permit).await? {
+            let mut failure = match self.make(token.clone(), since, permit, None).await? {
                 Ok(guard) => return Ok(Attempted::Acquired(self.acquired(guard, place).await)),
                 Err(failure) => failure,
             };
@@ -225,11 +231,16 @@ impl CheckedRequest {
         let mut just_now = Some(start);
         // The leases of this process whose releases precede the next attempt and are not confirmed yet.
         let mut unconfirmed = Vec::new();
+        // If the request is dropped, this gives its place on the nodes up.
+        let mut waiter = self.waiter(start, policy);
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
                 unconfirmed = Box::pin(self.in_turn(place, policy)).await?;
                 just_now = None;
+                if let (Some(waiter), Some(entered)) = (&mut waiter, place.take_entered()) {
+                    waiter.enter(entered);
+                }
             }
         }
         let mut watcher = None;
@@ -255,24 +266,30 @@ impl CheckedRequest {
             };
             let began = just_now.take().unwrap_or_else(|| handle.now());
             let token = self.token();
-            let mut failure = match self.make(token.clone(), began, permit).await? {
-                Ok(guard) => return Ok(self.acquired(guard, place).await),
+            let standing = waiter.as_mut().map(|waiter| waiter.prepare(self.random()));
+            let mut failure = match self.make(token.clone(), began, permit, standing).await? {
+                Ok(guard) => {
+                    if let Some(waiter) = waiter {
+                        waiter.acquired();
+                    }
+                    return Ok(self.acquired(guard, place).await);
+                }
                 Err(failure) => failure,
             };
             let Some(retry_cause) = failure.retry_cause() else {
                 return Err(self.error(failure));
             };
+            if let (RetryCause::Contended, Some(waiter)) = (retry_cause, &mut waiter) {
+                waiter.denied(&token, failure.has_grants());
+            }
             if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
                 let holder = failure.holder();
-                match unconfirmed.iter().position(|token| Some(token) == holder) {
-                    // The attempt overtook the release, so it is repeated once after the release.
-                    Some(position) => {
-                        let token = unconfirmed.swap_remove(position);
-                        if Box::pin(self.confirmed(place, &token, policy)).await {
-                            continue;
-                        }
+                // If the attempt overtook the release, it is repeated once after the release.
+                if let Some(position) = unconfirmed.iter().position(|token| Some(token) == holder) {
+                    let token = unconfirmed.swap_remove(position);
+                    if Box::pin(self.confirmed(place, &token, policy)).await {
+                        continue;
                     }
-                    None => place.record_other_client(),
                 }
             }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
@@ -285,6 +302,9 @@ impl CheckedRequest {
             };
             if retry_cause == RetryCause::Unusable {
                 contended = None;
+                if let Some(waiter) = &mut waiter {
+                    waiter.give_up();
+                }
                 pause(handle, delay).await;
                 continue;
             }
@@ -292,9 +312,18 @@ impl CheckedRequest {
             let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
+            if let Some(place) = waiter.as_ref().and_then(Waiter::place) {
+                watcher.reserved_for(place);
+            }
             // Boxed, because most requests never wait here. Thus the future of a request stays small.
             let wait = Box::pin(watcher.wait(delay, may_exceed, policy.until));
             match while_open(handle, wait).await {
+                Some(WakeReason::Reserved) => backoff.uncount_attempt(),
+                // Other clients, which have no place, get their chance. The nodes keep the order of those that have one.
+                Some(WakeReason::Free) if waiter.is_some() => {
+                    backoff.uncount_attempt();
+                    pause(handle, policy.bounded(OTHERS_FIRST, handle.now())).await;
+                }
                 Some(WakeReason::Free) => {
                     backoff.uncount_attempt();
                     // No client held the lock: the votes were split. All clients with votes receive the next
@@ -319,6 +348,21 @@ impl CheckedRequest {
         queues.then(|| QueuePlace::new(Arc::clone(&self.handle.queues), self.resources.clone()))
     }
 
+    /// Creates the place of this request among the waiters of all processes, which it enters when it is denied.
+    ///
+    /// `None` for requests outside of the order: those that do not wait, readers, and claims on several resources. The last
+    /// would keep some resources reserved while they wait for the others.
+    fn waiter(&self, start: Instant, policy: &RetryPolicy) -> Option<Waiter<'_>> {
+        let is_ordered = self.mode.gate().is_none()
+            && self.resources.len() == 1
+            && self.handle.keep_places()
+            && !policy.does_not_wait(start);
+        // A request that polls finds the reservation at its next attempt.
+        let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
+        let reserved_for = self.node_timeout() + until_next;
+        is_ordered.then(|| Waiter::new(&self.handle, &self.resources, Standing::new(start, reserved_for)))
+    }
+
     /// Waits for the turn among the tasks of this process, within the retry policy.
     ///
     /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
@@ -335,16 +379,7 @@ impl CheckedRequest {
                     None => error,
                 })
             }
-            Waited::Done(()) => {
-                if place.should_pause() {
-                    // This is rare. Boxed, so that every waiting task is smaller.
-                    let pause = pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now()));
-                    if Box::pin(is_used(handle, &self.resources, pause)).await {
-                        place.record_other_client();
-                    }
-                }
-                Ok(place.unconfirmed())
-            }
+            Waited::Done(()) => Ok(place.unconfirmed()),
         }
     }
 
@@ -420,6 +455,7 @@ impl CheckedRequest {
         token: Token,
         since: Instant,
         permit: Permit,
+        standing: Option<Standing>,
     ) -> Result<Result<Held, Failure>, Error> {
         let handle = &self.handle;
         let claim = Claim::labeled(self.resources.clone(), token, self.label);
@@ -427,6 +463,9 @@ impl CheckedRequest {
         let mut round = Acquire::new(handle.rules, claim, self.mode.clone(), self.ttl, since);
         if let Some(grace) = self.grace {
             round = round.with_grace(grace);
+        }
+        if let Some(standing) = standing {
+            round = round.in_line(standing);
         }
         let attempt = run(handle, round, since, self.node_timeout(), span);
         // Checked once the attempt counts as outstanding. Thus either `close` sees it, or this sees the closing.

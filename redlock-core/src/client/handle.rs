@@ -55,8 +55,8 @@ impl Handle {
         let bound = Bound::of(retention.unwrap_or_default());
         let rules = Rules { nodes: peers.len(), node_timeout, drift, bound };
         let limiter = Arc::new(Limiter::new(max_concurrent_attempts, Arc::clone(&runtime), node_timeout));
-        let queues = Arc::new(LocalQueues::new(Arc::clone(&runtime)));
-        let nodes = Arc::new(Nodes::new(peers, runtime, rules, limiter));
+        let nodes = Arc::new(Nodes::new(peers, Arc::clone(&runtime), rules, limiter));
+        let queues = Arc::new(LocalQueues::new(runtime, nodes.keep_places()));
         let node_lists = settings.compare_node_lists.then(|| Arc::new(NodeLists::new(nodes.peers.len())));
         Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl, node_lists }
     }

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::fairness::Fairness;
 use crate::types::instant::Instant;
 use crate::types::token::Token;
 
@@ -17,10 +16,18 @@ use crate::types::token::Token;
 #[derive(Debug)]
 pub(crate) struct Queue<W> {
     turn: Option<Turn>,
-    waiting: BTreeMap<u64, W>,
-    fairness: Fairness,
+    waiting: BTreeMap<u64, Waiting<W>>,
+    /// The place that the last release entered for the next number, until that number takes it.
+    entered: Option<(u64, Token)>,
     /// The last turn that was handed over, until its release is confirmed.
     handed_over: Option<HandedOver<W>>,
+}
+
+/// A number that waits for the turn.
+#[derive(Debug)]
+struct Waiting<W> {
+    since: Instant,
+    waker: W,
 }
 
 #[derive(Debug)]
@@ -73,7 +80,7 @@ impl<W> Default for Wakers<W> {
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Self { turn: None, waiting: BTreeMap::new(), fairness: Fairness::default(), handed_over: None }
+        Self { turn: None, waiting: BTreeMap::new(), entered: None, handed_over: None }
     }
 }
 
@@ -90,11 +97,13 @@ impl<W: Clone> Queue<W> {
     ) -> (TurnResult, Option<W>) {
         let is_next = self.waiting.first_key_value().is_none_or(|(next, _)| *next >= number);
         if is_next && self.is_free(now) {
-            let before = self.waiting.remove(&number);
+            let before = self.waiting.remove(&number).map(|waiting| waiting.waker);
             self.turn = Some(Turn { number, lock: None });
             return (TurnResult::Turn, before);
         }
-        let before = self.waiting.insert(number, waker());
+        let since = self.waiting.get(&number).map_or(now, |waiting| waiting.since);
+        let before =
+            self.waiting.insert(number, Waiting { since, waker: waker() }).map(|waiting| waiting.waker);
         let result = match &self.turn {
             Some(Turn { lock: Some((_, until)), .. }) if is_next => TurnResult::WaitUntil(*until),
             _ => TurnResult::Wait,
@@ -127,45 +136,46 @@ impl<W: Clone> Queue<W> {
     }
 
     /// Leaves the turn, or stops waiting for it. A turn that was handed over is confirmed by this.
-    ///
-    /// `now` is called only if the turn passes to a waiting number.
-    pub(crate) fn leave(&mut self, number: u64, now: impl FnOnce() -> Instant) -> Wakers<W> {
+    pub(crate) fn leave(&mut self, number: u64) -> Wakers<W> {
         if let Some(confirmed) = self.handed_over.take_if(|handed_over| handed_over.number == number) {
             return Wakers { to_wake: confirmed.waker, to_drop: None };
         }
         let was_next = self.waiting.first_key_value().is_some_and(|(next, _)| *next == number);
         let had_turn = self.has_turn(number);
-        let to_drop = self.waiting.remove(&number);
+        let to_drop = self.waiting.remove(&number).map(|waiting| waiting.waker);
         if had_turn {
             self.turn = None;
-            if self.waiting.is_empty() {
-                self.fairness.rest();
-            } else {
-                self.fairness.pass(now());
-            }
         }
         Wakers { to_wake: if was_next || had_turn { self.next() } else { None }, to_drop }
     }
 
     /// Returns the waker of the number to which the turn can be [handed over](Queue::hand_over) now.
     ///
-    /// A number that is woken before the turn is handed over to it finds that it still waits. `now` is called only if
-    /// another number waits.
-    pub(crate) fn successor(&self, number: u64, now: impl FnOnce() -> Instant) -> Option<W> {
-        let next = if self.has_turn(number) { self.next()? } else { return None };
-        self.fairness.may_pass_early(now()).then_some(next)
+    /// A number that is woken before the turn is handed over to it finds that it still waits.
+    pub(crate) fn successor(&self, number: u64) -> Option<W> {
+        if self.has_turn(number) { self.next() } else { None }
     }
 
     /// Hands the turn over to the next number, although the release of `token` is not confirmed yet.
     ///
-    /// The number then [leaves](Queue::leave) when the release is confirmed. The turn stays if no number waits for it,
-    /// or if other processes are to have a chance first.
-    pub(crate) fn hand_over(&mut self, number: u64, token: &Token, now: Instant) -> Wakers<W> {
-        let Some(successor) = self.successor(number, || now) else { return Wakers::default() };
+    /// The number then [leaves](Queue::leave) when the release is confirmed. The turn stays if no number waits for it.
+    pub(crate) fn hand_over(&mut self, number: u64, token: &Token) -> Wakers<W> {
+        let Some(successor) = self.successor(number) else { return Wakers::default() };
         self.turn = None;
-        self.fairness.pass(now);
         let before = self.handed_over.replace(HandedOver { number, token: token.clone(), waker: None });
         Wakers { to_wake: Some(successor), to_drop: before.and_then(|before| before.waker) }
+    }
+
+    /// Returns since when the next number waits for the turn of `number`. It has this place on the nodes from now on.
+    pub(crate) fn enter_next(&mut self, number: u64, place: &Token) -> Option<Instant> {
+        let (next, waiting) = self.waiting.first_key_value().filter(|_| self.has_turn(number))?;
+        self.entered = Some((*next, place.clone()));
+        Some(waiting.since)
+    }
+
+    /// Takes the place that a release has entered for this number.
+    pub(crate) fn take_entered(&mut self, number: u64) -> Option<Token> {
+        self.entered.take_if(|(next, _)| *next == number).map(|(_, place)| place)
     }
 
     /// Returns the token of the lock that the turn has acquired, and the end of its validity.
@@ -188,16 +198,6 @@ impl<W: Clone> Queue<W> {
         }
     }
 
-    /// Records that another client held the lock.
-    pub(crate) fn record_other_client(&mut self, now: Instant) {
-        self.fairness.record_other_client(now);
-    }
-
-    /// Returns whether the holder of the turn should let other processes try first.
-    pub(crate) fn should_pause(&self) -> bool {
-        self.fairness.should_pause()
-    }
-
     /// Returns whether the queue can be removed.
     pub(crate) fn is_unused(&self) -> bool {
         self.turn.is_none() && self.waiting.is_empty() && self.handed_over.is_none()
@@ -215,7 +215,7 @@ impl<W: Clone> Queue<W> {
     }
 
     fn next(&self) -> Option<W> {
-        self.waiting.first_key_value().map(|(_, waker)| waker.clone())
+        self.waiting.first_key_value().map(|(_, waiting)| waiting.waker.clone())
     }
 }
 
@@ -243,12 +243,12 @@ mod tests {
 
     /// Returns the number that is woken.
     fn leave(queue: &mut Queue<u64>, number: u64) -> Option<u64> {
-        queue.leave(number, || at(0)).to_wake
+        queue.leave(number).to_wake
     }
 
     /// Returns the number that is woken.
     fn hand_over(queue: &mut Queue<u64>, number: u64) -> Option<u64> {
-        queue.hand_over(number, &token(number), at(0)).to_wake
+        queue.hand_over(number, &token(number)).to_wake
     }
 
     /// Returns a token that belongs to `number`.
@@ -267,7 +267,7 @@ mod tests {
         let _ = queue.begin_release(1);
         assert!(queue.holder().is_none());
         assert_eq!(TurnResult::Wait, queue.request_turn(2, at(200), || 2).0);
-        assert_eq!(Some(2), queue.leave(1, || at(200)).to_wake);
+        assert_eq!(Some(2), queue.leave(1).to_wake);
         assert_eq!(TurnResult::Turn, queue.request_turn(2, at(200), || 2).0);
     }
 
@@ -319,10 +319,10 @@ mod tests {
     fn a_turn_is_handed_over_only_to_a_waiting_number() {
         let mut queue = Queue::default();
         request_turn(&mut queue, 1, 0);
-        assert_eq!((None, None), (queue.successor(1, || at(0)), hand_over(&mut queue, 1)));
+        assert_eq!((None, None), (queue.successor(1), hand_over(&mut queue, 1)));
         assert_eq!(TurnResult::Wait, request_turn(&mut queue, 2, 0), "the first one still has the turn");
-        assert_eq!((None, None), (queue.successor(2, || at(0)), hand_over(&mut queue, 2)), "it has no turn");
-        assert_eq!(Some(2), queue.successor(1, || at(0)));
+        assert_eq!((None, None), (queue.successor(2), hand_over(&mut queue, 2)), "it has no turn");
+        assert_eq!(Some(2), queue.successor(1));
         assert_eq!(
             TurnResult::Wait,
             request_turn(&mut queue, 2, 0),
@@ -363,39 +363,11 @@ mod tests {
         hand_over(&mut queue, 1);
         request_turn(&mut queue, 2, 0);
         let _ = queue.is_confirmed(&token(1), || 2);
-        let Wakers { to_wake, to_drop } = queue.hand_over(2, &token(2), at(0));
+        let Wakers { to_wake, to_drop } = queue.hand_over(2, &token(2));
         assert_eq!((Some(3), Some(2)), (to_wake, to_drop));
         assert_eq!(Some(&token(2)), queue.unconfirmed());
         assert_eq!(None, leave(&mut queue, 1), "confirmed by the grant of the next one");
         assert_eq!(Some(&token(2)), queue.unconfirmed());
-    }
-
-    #[test]
-    fn the_sixteenth_turn_in_a_row_is_not_handed_over_and_pauses() {
-        let mut queue = Queue::default();
-        request_turn(&mut queue, 0, 0);
-        for number in 1..16 {
-            request_turn(&mut queue, number, 0);
-            assert_eq!(Some(number), hand_over(&mut queue, number - 1));
-            assert_eq!(TurnResult::Turn, request_turn(&mut queue, number, 0));
-            leave(&mut queue, number - 1);
-            assert!(!queue.should_pause());
-        }
-        request_turn(&mut queue, 16, 0);
-        assert_eq!(None, hand_over(&mut queue, 15));
-        assert_eq!(Some(16), leave(&mut queue, 15));
-        assert!(queue.should_pause());
-    }
-
-    #[test]
-    fn a_turn_is_not_handed_over_while_another_client_is_near() {
-        let mut queue = Queue::default();
-        for number in [1, 2] {
-            let _ = request_turn(&mut queue, number, 0);
-        }
-        queue.record_other_client(at(0));
-        assert_eq!(None, hand_over(&mut queue, 1));
-        assert_eq!(Some(2), leave(&mut queue, 1));
     }
 
     #[test]
@@ -405,8 +377,8 @@ mod tests {
         assert_eq!((TurnResult::Wait, None), queue.request_turn(2, at(0), || "first"));
         assert_eq!((TurnResult::Wait, Some("first")), queue.request_turn(2, at(0), || "second"));
         assert_eq!((TurnResult::Wait, None), queue.request_turn(3, at(0), || "other"));
-        assert_eq!(Wakers { to_wake: None, to_drop: Some("other") }, queue.leave(3, || at(0)));
-        assert_eq!(Wakers { to_wake: Some("second"), to_drop: None }, queue.leave(1, || at(0)));
+        assert_eq!(Wakers { to_wake: None, to_drop: Some("other") }, queue.leave(3));
+        assert_eq!(Wakers { to_wake: Some("second"), to_drop: None }, queue.leave(1));
         assert_eq!((TurnResult::Turn, Some("second")), queue.request_turn(2, at(0), || "unused"));
     }
 

@@ -270,6 +270,8 @@ impl Vote {
     fn reply(&self) -> HolderReply<'_> {
         match &self.outcome {
             Outcome::Free => HolderReply::Free,
+            // Reserved for a waiter: no client holds the lock.
+            Outcome::Held(entry) if entry.token.is_place() => HolderReply::Free,
             Outcome::Held(holding) => HolderReply::Held(holding),
             Outcome::Pending => HolderReply::Pending,
             _ => HolderReply::Failed,

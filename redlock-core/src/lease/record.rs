@@ -23,7 +23,9 @@ use crate::types::detached::DetachedLease;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::place::Place;
 use crate::types::report::{Outcome, ReleaseOutcome};
+use crate::types::token::Token;
 use crate::types::ttl::Ttl;
 
 /// The state of one lock, shared by its guard, its views, its rounds and its tasks.
@@ -55,6 +57,21 @@ pub(crate) struct State {
     pub(crate) token: Option<FencingToken>,
     /// The votes on the acquisition, including late replies.
     pub(crate) votes: Option<Votes>,
+    /// The time of a reservation, if the request waited among those of other processes.
+    pub(crate) waited_in_line: Option<Duration>,
+}
+
+/// The end of a lease by its release.
+pub(crate) struct Ending {
+    /// The outcome of the release, as far as it is known here.
+    pub(crate) outcome: ReleaseOutcome,
+    /// The claim of the releases.
+    ///
+    /// If other processes want the lock too, it has the place of the next task of this process. Thus the nodes know of that
+    /// task when they choose the next holder.
+    pub(crate) claim: Claim,
+    /// True if other processes get their chance before the next task of this process.
+    pub(crate) is_open_turn: bool,
 }
 
 /// What ends together with the lock.
@@ -87,6 +104,7 @@ impl State {
             peers: SmallVec::from_elem(LeasePeer::default(), nodes),
             token: None,
             votes: None,
+            waited_in_line: None,
         }
     }
 
@@ -261,27 +279,36 @@ impl Record {
         self.leave_queue();
     }
 
-    /// Ends the lease for its release. Returns the outcome of the release, as far as it is known here.
+    /// Ends the lease for its release.
     ///
     /// The next task of this process has its turn when the releases are sent, or confirmed.
-    pub(crate) fn end(&self, now: Instant) -> ReleaseOutcome {
-        let before = self.with(|state| {
+    pub(crate) fn end(&self, now: Instant) -> Ending {
+        let (before, reserved_for) = self.with(|state| {
             let before = state.status.clone();
             state.end(now);
-            before
+            (before, state.waited_in_line)
         });
         self.has_ended(&before, now);
-        if let Some(place) = &locked(&self.attached).place {
-            place.begin_release();
-        }
-        match before.ended() {
+        let outcome = match before.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,
             // A detachment that was not completed: the lease was valid until its deadline.
             Some(Loss::Detached) if now < before.deadline() => ReleaseOutcome::Released,
             // The expiry of a lease of another process is unknown here: the nodes decide.
             _ if !before.remaining(now).is_zero() || before.ttl().is_none() => ReleaseOutcome::Released,
             _ => ReleaseOutcome::AlreadyExpired,
+        };
+        let is_open_turn = reserved_for.is_some() && self.claim.token().is_of_open_turn();
+        let mut next = None;
+        if let Some(place) = &locked(&self.attached).place {
+            place.begin_release();
+            next = reserved_for.filter(|_| !is_open_turn).and_then(|reserved_for| {
+                let id = Token::of_place(self.claim.token());
+                let waited = now.saturating_duration_since(place.enter_next(&id)?);
+                Some(Place::new(id, waited, reserved_for))
+            });
         }
+        let claim = next.map_or_else(|| self.claim.clone(), |next| self.claim.with_place(next));
+        Ending { outcome, claim, is_open_turn }
     }
 
     fn has_ended(&self, before: &LeaseStatus, now: Instant) {

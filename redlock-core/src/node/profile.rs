@@ -25,6 +25,8 @@ pub struct Profile {
     /// A backend that supports [`Watch`](super::Request::Watch) as well supports
     /// [`WatchShared`](super::Request::WatchShared).
     pub shared: bool,
+    /// Support for the [places](super::Place) of waiting requests.
+    pub places: bool,
     /// The time for which a counter is kept after the last fenced lock has expired.
     ///
     /// The default is 24 h. It must not change while the node is in use. If nodes differ, the shortest time counts.
@@ -51,6 +53,7 @@ impl Default for Profile {
             fencing: false,
             keep: false,
             shared: false,
+            places: false,
             fence_retention,
             longest_ttl: None,
         }
@@ -129,6 +132,20 @@ impl Profile {
     #[must_use]
     pub fn with_shared(mut self) -> Self {
         self.shared = true;
+        self
+    }
+
+    /// Adds support for the [places](super::Place) of waiting requests.
+    ///
+    /// ```
+    /// # use redlock_core::node::Profile;
+    /// // A release reserves the resource for the request that has waited longest.
+    /// let profile = Profile::default().with_watch().with_places();
+    /// assert!(profile.places);
+    /// ```
+    #[must_use]
+    pub fn with_places(mut self) -> Self {
+        self.places = true;
         self
     }
 

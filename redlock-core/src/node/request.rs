@@ -25,6 +25,12 @@ pub enum Request {
     ///
     /// Otherwise [`Denied`](super::Reply::Denied), and nothing is changed. The denial has the holder's token and the
     /// remaining TTL, if they are cheap to determine.
+    ///
+    /// A backend that supports [places](super::Profile::places) serves requests with a [place](super::Place) in order. A
+    /// resource that holds the place is reserved for this request, and counts as absent. If the resource is absent and
+    /// another place has waited longer, the resource is reserved for the place that has waited longest: it is set to that
+    /// place for the time of its reservation, and the request is denied. A request that is denied enters the places, and
+    /// one that is granted leaves them, as does a place for which the resource is reserved.
     Acquire(Claim, Ttl),
     /// Makes the remaining TTL of every resource at least this long.
     ///
@@ -36,6 +42,10 @@ pub enum Request {
     /// [`Deleted`](super::Reply::Deleted) with `true` if at least one was deleted, and with `false` if no resource
     /// holds the token. Neither is an error. A key with a value that is not a lock is left as it is, and is not an
     /// error here.
+    ///
+    /// If the claim has a [place](super::Place), the place enters the places first, or leaves them if it no longer waits.
+    /// Then a resource that was deleted is reserved for the place that has waited longest, if there is one. The exception
+    /// is a token whose last byte is a multiple of 16: other clients get their chance.
     Release(Claim),
     /// Acquires the claim, and raises the counters of its resources.
     ///

@@ -19,7 +19,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use crate::decide::fifo::{Queue, TurnResult, Wakers};
 use crate::runtime::{Alarm, Runtime};
@@ -27,11 +26,6 @@ use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
-
-/// The delay that lets other processes try first, where that is due.
-///
-/// It is long enough to receive a notification that the lock is free, and to acquire the lock.
-pub(crate) const FAIRNESS_YIELD: Duration = Duration::from_millis(3);
 
 /// The number of queues whose memory is kept. That of a larger burst is freed at its end.
 const SPARE: usize = 1024;
@@ -41,6 +35,8 @@ pub(crate) struct LocalQueues {
     runtime: Arc<dyn Runtime>,
     queues: Mutex<HashMap<Resource, Queue<Waker>>>,
     last_number: AtomicU64,
+    /// True if a turn may pass before its release is confirmed, because the nodes serve other processes in their turn.
+    passes_early: bool,
 }
 
 /// A place in the queues of the resources of one request.
@@ -55,8 +51,8 @@ pub(crate) struct QueuePlace {
 }
 
 impl LocalQueues {
-    pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime, queues: Mutex::default(), last_number: AtomicU64::default() }
+    pub(crate) fn new(runtime: Arc<dyn Runtime>, passes_early: bool) -> Self {
+        Self { runtime, queues: Mutex::default(), last_number: AtomicU64::default(), passes_early }
     }
 }
 
@@ -95,20 +91,6 @@ impl QueuePlace {
         true
     }
 
-    /// Returns whether other processes should be allowed to try first.
-    pub(crate) fn should_pause(&self) -> bool {
-        self.any_queue(Queue::should_pause)
-    }
-
-    /// Records that another client held the lock.
-    pub(crate) fn record_other_client(&self) {
-        let now = self.queues.runtime.now();
-        drop(self.with_queues(|queue| {
-            queue.record_other_client(now);
-            Wakers::default()
-        }));
-    }
-
     /// Records that the lock is being released.
     pub(crate) fn begin_release(&self) {
         drop(self.with_queues(|queue| queue.begin_release(self.number)));
@@ -116,14 +98,27 @@ impl QueuePlace {
 
     /// Wakes the tasks to which the turn can be handed over, before it is.
     pub(crate) fn wake_successors(&self) -> Woken {
-        let now = || self.queues.runtime.now();
-        self.with_queues(|queue| Wakers { to_wake: queue.successor(self.number, now), to_drop: None })
+        if !self.queues.passes_early {
+            return Woken::default();
+        }
+        self.with_queues(|queue| Wakers { to_wake: queue.successor(self.number), to_drop: None })
     }
 
     /// Hands the turn over to the tasks that wait for it. The release of the lease with this token is not confirmed yet.
     pub(crate) fn hand_over(&self, token: &Token) -> Woken {
-        let now = self.queues.runtime.now();
-        self.with_queues(|queue| queue.hand_over(self.number, token, now))
+        self.with_queues(|queue| queue.hand_over(self.number, token))
+    }
+
+    /// Returns since when the next task waits. It has this place on the nodes from now on.
+    pub(crate) fn enter_next(&self, place: &Token) -> Option<Instant> {
+        let mut queues = locked(&self.queues.queues);
+        queues.get_mut(&self.resources[0])?.enter_next(self.number, place)
+    }
+
+    /// Takes the place on the nodes that a release has entered for this task.
+    pub(crate) fn take_entered(&self) -> Option<Token> {
+        let mut queues = locked(&self.queues.queues);
+        queues.get_mut(&self.resources[0])?.take_entered(self.number)
     }
 
     /// Returns the lock of this process that precedes the place: its token, and the end of its validity.
@@ -184,11 +179,6 @@ impl QueuePlace {
         }
     }
 
-    fn any_queue(&self, predicate: impl Fn(&Queue<Waker>) -> bool) -> bool {
-        let queues = locked(&self.queues.queues);
-        self.resources.iter().any(|resource| queues.get(resource).is_some_and(&predicate))
-    }
-
     /// Applies `act` to every queue that was entered.
     fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Wakers<Waker>) -> Woken {
         let mut woken = Woken::default();
@@ -233,7 +223,7 @@ impl Drop for Woken {
 /// Leaves every queue, with or without the turn.
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        drop(self.with_queues(|queue| queue.leave(self.number, || self.queues.runtime.now())));
+        drop(self.with_queues(|queue| queue.leave(self.number)));
     }
 }
 
@@ -249,6 +239,7 @@ mod tests {
     use std::sync::mpsc;
     use std::task::Wake;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
     use crate::runtime::BoxFuture;
@@ -271,7 +262,7 @@ mod tests {
     }
 
     fn places(count: usize) -> Vec<QueuePlace> {
-        let queues = Arc::new(LocalQueues::new(Arc::new(StoppedClock)));
+        let queues = Arc::new(LocalQueues::new(Arc::new(StoppedClock), true));
         let place = || QueuePlace::new(Arc::clone(&queues), "a".into_resources().unwrap());
         std::iter::repeat_with(place).take(count).collect()
     }

@@ -5,6 +5,9 @@
 //! denials, errors, timeouts, no validity left, or a caller that no longer waits. Each node gets its release as soon as
 //! the request of its claim has ended there: nothing of it can be sent afterwards.
 //!
+//! A request that waits has a place among the waiters of all nodes. The releases of its failed attempt carry the place, so
+//! that it keeps it. The nodes that have denied an attempt that was won are notified that the request no longer waits.
+//!
 //! A plain attempt is decided by the votes on its claim. A fenced attempt has its fencing token once a quorum has
 //! granted. If a quorum already has that number, the attempt is decided too. Otherwise the fencing token is sent to all
 //! nodes, and their votes on it decide. That restarts the TTL, but not the validity, which runs from before the first
@@ -19,6 +22,7 @@ use smallvec::SmallVec;
 use crate::decide::fencing::{Numbering, number};
 use crate::decide::grace::Grace;
 use crate::decide::holder::Contention;
+use crate::decide::standing::Standing;
 use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
 use crate::decide::votes::Votes;
 use crate::lease::mode::Mode;
@@ -48,6 +52,18 @@ pub(crate) struct Acquire {
     pub(super) state: State,
     /// The validity that must be left when a quorum has granted.
     least_validity: Duration,
+    /// The place of the request, if it waits for the lock.
+    place: Option<Box<InLine>>,
+}
+
+/// The place of an attempt among the waiters, and its claims.
+#[derive(Clone)]
+struct InLine {
+    standing: Standing,
+    /// The claim of the acquisition, if the request has a place already.
+    entering: Option<Claim>,
+    /// The claim of the first releases, if the attempt is lost and the request keeps its place.
+    staying: Option<Claim>,
 }
 
 /// The state of the attempt.
@@ -71,6 +87,10 @@ pub(crate) enum Lane {
     Claim,
     Confirm,
     Release,
+    /// A release that keeps the place of the request.
+    Stay,
+    /// The end of the place of a request that has acquired the lock.
+    Leave,
 }
 
 impl Acquire {
@@ -79,7 +99,14 @@ impl Acquire {
         let record = Arc::new(Record::new(claim, mode, start, rules.nodes));
         let (votes, late) = (rules.votes(start), SmallVec::new());
         let (state, least_validity) = (State::Open, Duration::ZERO);
-        Self { rules, record, ttl, votes, confirmations: None, late, state, least_validity }
+        Self { rules, record, ttl, votes, confirmations: None, late, state, least_validity, place: None }
+    }
+
+    /// Gives the attempt the place of its request.
+    pub(crate) fn in_line(mut self, standing: Standing) -> Self {
+        let entering = standing.place(self.votes.start).map(|place| self.record.claim.with_place(place));
+        self.place = Some(Box::new(InLine { standing, entering, staying: None }));
+        self
     }
 
     /// Leaves the work a grace period before the end.
@@ -118,11 +145,16 @@ impl Acquire {
 
     /// Makes the lease held from `now` until the deadline. It keeps the votes.
     fn win(&mut self, deadline: Instant, now: Instant, io: &mut Io<Lane>) -> Arc<Record> {
+        if self.has_place() {
+            let denied = |node: &usize| matches!(self.votes.outcome(*node), Outcome::Denied(_));
+            (0..self.rules.nodes).filter(denied).for_each(|node| io.send(node, Lane::Leave));
+        }
         let none = Votes::none(self.votes.start);
         let votes = mem::replace(&mut self.votes, none);
         let token = self.record.with(|lease| {
             lease.status.grant(deadline, self.ttl, now);
             lease.votes = Some(votes);
+            lease.waited_in_line = self.place.as_deref().and_then(|place| place.standing.reserved_for());
             lease.token
         });
         telemetry::acquired(&self.record.claim, token);
@@ -142,10 +174,26 @@ impl Acquire {
         if self.state == State::Open {
             self.record.with(|lease| lease.end(now));
             self.state = State::Lost { too_slow, is_abandoned };
+            let lane = if is_abandoned || too_slow { Lane::Release } else { self.stay(now) };
             for node in (0..self.rules.nodes).filter(|node| !self.votes.is_pending(*node)) {
-                io.send(node, Lane::Release);
+                io.send(node, lane);
             }
         }
+    }
+
+    /// Keeps the place of the request, if other clients have denied the attempt. Returns the lane of its releases.
+    fn stay(&mut self, now: Instant) -> Lane {
+        let is_denied =
+            matches!(self.deciding().decide(RoundKind::Acquire), Decision::Lost(Some(Lost::Denied)));
+        let Some(place) = self.place.as_deref_mut().filter(|_| is_denied) else { return Lane::Release };
+        place.standing.denied(self.record.claim.token(), self.votes.tally().granted() > 0);
+        place.staying = place.standing.place(now).map(|place| self.record.claim.with_place(place));
+        Lane::Stay
+    }
+
+    /// Returns whether the request has a place on every node that denies the attempt.
+    fn has_place(&self) -> bool {
+        self.place.as_deref().is_some_and(|place| place.entering.is_some())
     }
 
     fn heard_claim(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
@@ -160,6 +208,10 @@ impl Acquire {
             }
             State::Won => {
                 // A node that grants late with a counter below the token receives the token.
+                let is_denied = matches!(outcome, Outcome::Denied(_));
+                if is_denied && self.has_place() {
+                    io.send(node, Lane::Leave);
+                }
                 let is_below = self.record.change(|lease| {
                     let is_below = lease.end_write(node, &outcome);
                     if let Some(votes) = &mut lease.votes {
@@ -235,9 +287,20 @@ impl Round for Acquire {
         let is_released = || self.state == State::Won && self.record.is_released();
         match (lane, self.state) {
             (Lane::Release, _) => Some(Request::Release(claim.clone())),
+            (Lane::Stay, _) => {
+                let staying = self.place.as_deref().and_then(|place| place.staying.clone());
+                Some(Request::Release(staying.unwrap_or_else(|| claim.clone())))
+            }
+            (Lane::Leave, _) => {
+                let place = self.place.as_deref()?.standing.place(self.votes.start)?;
+                Some(Request::Release(claim.of_place(place.given_up())))
+            }
             (Lane::Claim, State::Lost { is_abandoned: true, .. }) => None,
             (Lane::Claim, _) if is_released() => None,
-            (Lane::Claim, _) => Some(mode.acquire(claim.clone(), self.ttl)),
+            (Lane::Claim, _) => {
+                let entering = self.place.as_deref().and_then(|place| place.entering.as_ref());
+                Some(mode.acquire(entering.unwrap_or(claim).clone(), self.ttl))
+            }
             (Lane::Confirm, _) => {
                 let token = self.record.with(|lease| lease.token.filter(|_| lease.status.ended().is_none()));
                 Some(Request::Confirm(claim.clone(), self.ttl, token?))
@@ -266,7 +329,8 @@ impl Round for Acquire {
         match heard.tag {
             Lane::Claim => self.heard_claim(heard, io),
             Lane::Confirm => self.heard_confirmation(heard, io),
-            Lane::Release => io.follow_up(&self.record, &heard, self.rules.node_timeout),
+            Lane::Release | Lane::Stay => io.follow_up(&self.record, &heard, self.rules.node_timeout),
+            Lane::Leave => {}
         }
     }
 

@@ -129,6 +129,11 @@ impl Failure {
         self.0.cause == Cause::Split
     }
 
+    /// Returns whether some nodes granted the attempt.
+    pub(crate) fn has_grants(&self) -> bool {
+        self.0.votes.tally().granted() > 0
+    }
+
     /// Returns the kind of the public error.
     pub(crate) fn kind(&self) -> ErrorKind {
         match &self.0.cause {
@@ -181,6 +186,9 @@ impl Failure {
                 format!(
                     "{what} is locked by readers ({count}); if this program is one of them, it must release first"
                 )
+            }
+            (Cause::Contended | Cause::ContendedBeforeConfirmation, Some(holder)) if holder.is_place() => {
+                format!("{what} is reserved for a client that has waited longer ({})", count())
             }
             (Cause::Contended | Cause::ContendedBeforeConfirmation, Some(holder)) => {
                 format!("{what} is locked by {holder} ({})", count())

@@ -98,6 +98,16 @@ impl Nodes {
         self.rules.quorum()
     }
 
+    /// Returns whether a quorum of nodes keeps the places of waiting requests.
+    pub(crate) fn keep_places(&self) -> bool {
+        self.peers.iter().filter(|peer| peer.profile.places).count() >= self.quorum()
+    }
+
+    /// Returns whether a quorum of nodes notifies waiters.
+    pub(crate) fn notify_waiters(&self) -> bool {
+        self.peers.iter().filter(|peer| peer.profile.watch).count() >= self.quorum()
+    }
+
     pub(crate) fn label(&self, node: usize) -> &str {
         self.peers[node].node.label()
     }

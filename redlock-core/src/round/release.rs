@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
 use crate::decide::votes::Votes;
-use crate::lease::record::Record;
+use crate::lease::record::{Ending, Record};
 use crate::node::{ConnectionId, Request};
 use crate::round::engine::{Run, run};
 use crate::round::failure::{Aim, Failure};
 use crate::round::nodes::Nodes;
 use crate::round::{Heard, Io, Round, Rules};
 use crate::telemetry;
+use crate::types::claim::Claim;
 use crate::types::instant::Instant;
 use crate::types::report::ReleaseOutcome;
 
@@ -25,6 +26,10 @@ use crate::types::report::ReleaseOutcome;
 pub(crate) struct Release {
     rules: Rules,
     pub(super) record: Arc<Record>,
+    /// The claim of the releases.
+    claim: Claim,
+    /// True if the next task has its turn only once the releases are confirmed.
+    is_open_turn: bool,
     /// The outcome, as far as it was known before the nodes replied.
     pub(super) before: ReleaseOutcome,
     pub(super) votes: Votes,
@@ -46,8 +51,17 @@ impl Release {
     /// Ends the lease. What may have been written is read here, before the first release is sent: a write that becomes
     /// known later may have been carried out after it.
     pub(super) fn new(rules: Rules, record: Arc<Record>, now: Instant) -> Self {
-        let before = record.end(now);
-        Self { rules, record, before, votes: rules.votes(now), in_order: None, is_sent: false }
+        let Ending { outcome: before, claim, is_open_turn } = record.end(now);
+        Self {
+            rules,
+            record,
+            claim,
+            is_open_turn,
+            before,
+            votes: rules.votes(now),
+            in_order: None,
+            is_sent: false,
+        }
     }
 
     fn outcome(&self) -> Option<Result<ReleaseOutcome, Failure>> {
@@ -74,7 +88,7 @@ impl Round for Release {
     }
 
     fn request(&self, _node: usize, (): ()) -> Option<Request> {
-        Some(Request::Release(self.record.claim.clone()))
+        Some(Request::Release(self.claim.clone()))
     }
 
     /// Wakes the next task before the first release is sent. If the runtime has one thread, that task then runs before
@@ -84,7 +98,7 @@ impl Round for Release {
     /// A release in the background is sent later than it is prepared. The next task may have come in between.
     fn sent(&mut self, node: usize, (): (), connection: Option<ConnectionId>) {
         if !mem::replace(&mut self.is_sent, true) {
-            self.in_order = self.record.wake_next().then_some(0);
+            self.in_order = (!self.is_open_turn && self.record.wake_next()).then_some(0);
         }
         if let Some(in_order) = &mut self.in_order {
             let is_settled = self.record.with(|state| !state.peers[node].writes.has_unsettled());

@@ -22,6 +22,9 @@ pub struct Token(Arc<[u8]>);
 /// The token of all readers together.
 const READERS: &[u8] = b"readers#0000000000000000000000000000000000000000";
 
+/// The label of the places of waiting requests.
+const PLACE: &[u8] = b"next#";
+
 /// The number of hexadecimal digits of the random part.
 ///
 /// They have 160 bits, as many as the [article] that introduced Redlock reads from the operating system.
@@ -72,6 +75,22 @@ impl Token {
     /// ```
     pub fn of_readers() -> Self {
         Self::from_bytes(READERS)
+    }
+
+    /// Creates the [place](crate::node::Place) of a request whose first attempt had this random token.
+    pub(crate) fn of_place(attempt: &Self) -> Self {
+        let random = attempt.0.len().saturating_sub(RANDOM);
+        Self([PLACE, &attempt.0[random..]].concat().into())
+    }
+
+    /// Returns whether the release of this token reserves the resource for no waiter: one of 16 tokens.
+    pub(crate) fn is_of_open_turn(&self) -> bool {
+        self.0.last().is_some_and(|byte| byte % 16 == 0)
+    }
+
+    /// Returns whether this is the place of a request, for which the resource is reserved.
+    pub(crate) fn is_place(&self) -> bool {
+        self.0.starts_with(PLACE) && self.0.len() == PLACE.len() + RANDOM
     }
 
     /// Returns the token itself, for requests. Do not log it.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::decide::observation::Seen;
 use crate::decide::query_interval::{LONGEST_INTERVAL, QueryInterval};
 use crate::decide::readiness::NodeView;
+use crate::decide::standing::Reserved;
 use crate::decide::time_limit::TimeLimit;
 use crate::node::{Availability, LockNode, NodeError, Reply, Request, Watch};
 use crate::round::nodes::Peer;
@@ -35,6 +36,8 @@ pub(crate) struct NodeWatch<'a> {
     resource: &'a Resource,
     /// True if readers count as free.
     for_reader: bool,
+    /// The place of the request, if it has one: a resource that is reserved for it counts as free.
+    place: Option<Token>,
     phase: Phase<'a>,
     /// True while the node watches the resource, or did so until its notification.
     watched: bool,
@@ -60,10 +63,27 @@ impl<'a> NodeWatch<'a> {
             peer,
             resource,
             for_reader,
+            place: None,
             phase: Phase::Idle(Instant::ORIGIN),
             watched: false,
             notified: false,
             interval: QueryInterval::default(),
+        }
+    }
+
+    /// Counts a resource that is reserved for this place as free.
+    pub(super) fn reserved_for(&mut self, place: &Token) {
+        self.place = Some(place.clone());
+    }
+
+    /// Returns what the node has reserved, according to the last reply; `None` if it holds a lock or is not known.
+    pub(super) fn reserved(&self) -> Option<Reserved<'_>> {
+        let Phase::Armed(active) = &self.phase else { return None };
+        match &active.holder {
+            holder if holder.is_some() && *holder == self.place => Some(Reserved::Own),
+            Some(holder) if holder.is_place() => Some(Reserved::Other(holder)),
+            None if active.view == NodeView::Free => Some(Reserved::Nothing),
+            _ => None,
         }
     }
 
@@ -85,6 +105,8 @@ impl<'a> NodeWatch<'a> {
         let Phase::Armed(active) = &self.phase else { return None };
         Some(match (&active.holder, active.view) {
             (_, NodeView::Free) => Seen::Free,
+            // Reserved for a waiter: no client holds the lock.
+            (Some(holder), _) if holder.is_place() => Seen::Free,
             (Some(holder), _) => Seen::Held(holder.clone()),
             (None, _) => Seen::HeldUnnamed(active.since),
         })
@@ -149,7 +171,10 @@ impl<'a> NodeWatch<'a> {
                     let in_time = polled.is_pending() && !time_limit.has_passed(now);
                     match polled {
                         Poll::Ready(Ok(watch)) => {
-                            let view = view(watch.availability, now);
+                            let is_reserved = self.place.is_some() && watch.holder == self.place;
+                            let availability =
+                                if is_reserved { Availability::Free } else { watch.availability };
+                            let view = view(availability, now);
                             self.interval.replied(view, watch.holder.clone());
                             (self.watched, self.notified) = (true, false);
                             let (holder, changed) = (watch.holder, watch.changed);

@@ -15,10 +15,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::decide::readiness::{ProbeBudget, Readiness, readiness};
+use crate::decide::standing::{Reserved, is_split};
 use crate::round::nodes::Nodes;
 use crate::runtime::Alarm;
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
+use crate::types::token::Token;
+use crate::watch::node_watch::NodeWatch;
 use crate::watch::watches::{Parked, Watches};
 
 /// The time until an attempt is made even though a quorum of nodes is watched. Nodes may fail to send notifications.
@@ -29,6 +32,8 @@ const SAFETY: Duration = Duration::from_secs(5);
 pub(crate) enum WakeReason {
     /// A quorum of nodes is free, or may be free and is worth an attempt.
     Free,
+    /// A quorum of nodes is reserved for the request, or the nodes have reserved the resource for several requests.
+    Reserved,
     /// The waiting time is over.
     Time,
 }
@@ -37,6 +42,8 @@ pub(crate) enum WakeReason {
 pub(crate) struct LockWatcher<'a> {
     watches: Watches<'a>,
     probes: ProbeBudget,
+    /// True if the request has a place among the waiters. It then makes no attempt before its turn.
+    has_place: bool,
 }
 
 impl<'a> LockWatcher<'a> {
@@ -44,7 +51,14 @@ impl<'a> LockWatcher<'a> {
     ///
     /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
     pub(crate) fn new(nodes: &'a Arc<Nodes>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
-        Self { watches: Watches::new(nodes, resources, gate), probes: ProbeBudget::default() }
+        let (watches, probes) = (Watches::new(nodes, resources, gate), ProbeBudget::default());
+        Self { watches, probes, has_place: false }
+    }
+
+    /// Counts resources that are reserved for this place as free.
+    pub(crate) fn reserved_for(&mut self, place: &Token) {
+        self.watches.reserved_for(place);
+        self.has_place = true;
     }
 
     /// Continues active watches of an earlier request, which replace queries.
@@ -102,13 +116,16 @@ impl<'a> LockWatcher<'a> {
                 peer.node.status().quarantine.is_none() && watches.iter().all(|watch| watch.may_be_free(now))
             });
             let candidates = candidates.count();
-            if self.probes.see(candidates, nodes.quorum()) {
+            if self.probes.see(candidates, nodes.quorum()) && !self.has_place {
                 return Poll::Ready(WakeReason::Free);
             }
             let (longest, free_at) = match self.readiness(now) {
                 Readiness::Free => {
                     self.probes.tried();
-                    return Poll::Ready(WakeReason::Free);
+                    return Poll::Ready(self.free());
+                }
+                _ if self.has_place && is_split(self.reserved(), nodes.quorum()) => {
+                    return Poll::Ready(WakeReason::Reserved);
                 }
                 Readiness::Watched(at) => (if may_exceed { SAFETY } else { delay }, at),
                 Readiness::Blind => (delay, None),
@@ -123,6 +140,17 @@ impl<'a> LockWatcher<'a> {
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// Returns what each node has reserved. A request with a place is about one resource.
+    fn reserved(&self) -> impl Iterator<Item = Reserved<'_>> + Clone {
+        self.watches.iter().filter_map(NodeWatch::reserved)
+    }
+
+    /// Returns the reason to wake a request for which a quorum is free.
+    fn free(&self) -> WakeReason {
+        let own = self.reserved().filter(|reserved| *reserved == Reserved::Own).count();
+        if own >= self.watches.nodes.quorum() { WakeReason::Reserved } else { WakeReason::Free }
     }
 
     fn readiness(&self, now: Instant) -> Readiness {

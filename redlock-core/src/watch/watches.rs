@@ -11,6 +11,7 @@ use crate::queue::limiter::{Permit, PermitWait};
 use crate::round::nodes::{Nodes, Peer};
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
+use crate::types::token::Token;
 use crate::watch::node_watch::{Active, NodeWatch};
 
 /// The watches of one request on all nodes.
@@ -52,6 +53,11 @@ impl<'a> Watches<'a> {
         Self { nodes, by_node, queries: QueryPermit::None }
     }
 
+    /// Counts resources that are reserved for this place as free.
+    pub(crate) fn reserved_for(&mut self, place: &Token) {
+        self.iter_mut().for_each(|watch| watch.reserved_for(place));
+    }
+
     /// Continues active watches of an earlier request, which replace queries.
     pub(crate) fn resume(mut self, Parked(active): Parked) -> Self {
         for (watch, active) in self.iter_mut().zip(active) {
@@ -71,7 +77,7 @@ impl<'a> Watches<'a> {
         self.by_node.iter().map(Vec::as_slice).zip(&self.nodes.peers)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &NodeWatch<'a>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &NodeWatch<'a>> + Clone {
         self.by_node.iter().flatten()
     }
 

@@ -54,7 +54,8 @@ fn group(name: &str, contenders: &[Contender], seconds: u64, hold: Duration) {
 pub(crate) async fn process(urls: &str, file: &str, numbers: &[u64]) {
     let &[number, tasks, think, hold, seconds] = numbers else { panic!("five numbers") };
     let redlock = super::redlock(urls);
-    assert_eq!(5, redlock.health().await.healthy_nodes());
+    let health = redlock.health().await;
+    assert_eq!(5, health.healthy_nodes(), "{health}");
     let end = now() + seconds * 1_000_000_000;
     let mut all = JoinSet::new();
     for _ in 0..tasks {

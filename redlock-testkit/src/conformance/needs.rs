@@ -25,6 +25,7 @@ static NEEDS: &[Need] = &[
     Need { name: "watch", is_met: |stage| stage.node.profile().watch },
     Need { name: "keep", is_met: |stage| stage.node.profile().keep },
     Need { name: "fencing", is_met: |stage| stage.node.profile().fencing },
+    Need { name: "places", is_met: |stage| stage.node.profile().places },
     Need { name: "shared", is_met: |stage| stage.node.profile().shared },
     Need {
         name: "admission",

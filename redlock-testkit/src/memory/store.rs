@@ -12,6 +12,7 @@ use redlock_core::runtime::Instant;
 use redlock_core::{FencingToken, Resource};
 
 use super::counters::Counters;
+use super::places::Places;
 use super::readers::Readers;
 
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Store {
     entries: HashMap<Resource, Entry>,
     sweep_at: usize,
     pub(crate) counters: Counters,
+    /// The requests that wait, by resource. They are not part of the data: their loss changes the order only.
+    places: HashMap<Resource, Places>,
     /// The events that fire when a resource is changed by anything except time.
     watches: HashMap<Resource, Event>,
     forget_watches_at: usize,
@@ -45,7 +48,53 @@ enum Value {
     Other,
 }
 
+/// A release by a token whose last byte is a multiple of this number reserves nothing: others get their chance.
+const OPEN: u8 = 16;
+
 impl Store {
+    /// Carries out an acquisition in the order of the waiters.
+    pub(crate) fn in_turn(
+        &mut self,
+        claim: &Claim,
+        now: Instant,
+        acquire: impl FnOnce(&mut Self) -> Result<Reply, NodeError>,
+    ) -> Result<Reply, NodeError> {
+        let ([resource], Some(place)) = (claim.resources(), claim.place()) else { return acquire(self) };
+        let is_preceded = |places: &mut Places| places.is_preceded(place, now);
+        if self.holder(resource, now) == Some(&place.id) {
+            self.remove(resource);
+        } else if self.living(resource, now).is_none()
+            && self.places.get_mut(resource).is_some_and(is_preceded)
+        {
+            self.reserve(resource, now);
+        }
+        let reply = acquire(self)?;
+        let places = self.places.entry(resource.clone()).or_default();
+        if reply.is_grant() {
+            places.remove(&place.id)
+        } else {
+            places.put(place, now)
+        }
+        self.forget_places(resource);
+        Ok(reply)
+    }
+
+    /// Reserves an absent resource for the request that has waited longest.
+    fn reserve(&mut self, resource: &Resource, now: Instant) {
+        let Some(places) = self.places.get_mut(resource) else { return };
+        let first = places.take_first(now);
+        self.forget_places(resource);
+        if let Some((id, reserved_for)) = first {
+            self.set_holder(resource.clone(), id, now + reserved_for, now);
+        }
+    }
+
+    fn forget_places(&mut self, resource: &Resource) {
+        if self.places.get(resource).is_some_and(Places::is_empty) {
+            self.places.remove(resource);
+        }
+    }
+
     pub(crate) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Reply, NodeError> {
         if let Some(denial) = self.denial(claim, now)? {
             return Ok(Reply::Denied(denial));
@@ -252,6 +301,10 @@ impl Store {
     /// Returns whether a resource held the token and was removed.
     pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> bool {
         let mut deleted = false;
+        if let ([resource], Some(place)) = (claim.resources(), claim.place()) {
+            self.places.entry(resource.clone()).or_default().put(place, now);
+        }
+        let is_open = claim.token().as_bytes().last().is_some_and(|byte| byte % OPEN == 0);
         for resource in claim.resources() {
             if self.holder(resource, now) == Some(claim.token()) {
                 self.remove(resource);
@@ -263,6 +316,12 @@ impl Store {
                 readers.remove(claim.token());
                 self.set_readers(resource, readers, now);
                 deleted = true;
+            } else {
+                self.forget_places(resource);
+                continue;
+            }
+            if !is_open && self.living(resource, now).is_none() {
+                self.reserve(resource, now);
             }
         }
         deleted
@@ -326,6 +385,7 @@ impl Store {
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.places.clear();
         self.counters.clear();
         for (_, event) in self.watches.drain() {
             event.notify(usize::MAX);

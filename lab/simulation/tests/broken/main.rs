@@ -4,6 +4,7 @@
 mod admission;
 mod fenced;
 mod node;
+mod places;
 mod shared;
 mod watchers;
 
@@ -261,7 +262,7 @@ fn every_flaw_is_caught_by_the_case_for_it() {
 #[test]
 fn every_case_catches_a_flaw() {
     for case in conformance::cases() {
-        let others = [fenced::catches, admission::catches, shared::catches];
+        let others = [fenced::catches, admission::catches, places::catches, shared::catches];
         let catches =
             CAUGHT.iter().any(|(_, by, _)| *by == case) || others.iter().any(|catches| catches(case));
         assert!(catches, "no flaw shows that {case} can fail");

@@ -18,7 +18,7 @@ fn turn(queues: &Arc<LocalQueues>, resources: impl IntoResources) {
 #[test]
 fn every_waiter_has_its_turn() {
     loom::model(|| {
-        let queues = Arc::new(LocalQueues::new(StoppedClock::ended()));
+        let queues = Arc::new(LocalQueues::new(StoppedClock::ended(), true));
         let other = {
             let queues = Arc::clone(&queues);
             thread::spawn(move || turn(&queues, ["a", "b"]))

@@ -295,7 +295,7 @@ impl Explored for Acquire {
         match tag {
             acquire::Lane::Claim => Want::Claim,
             acquire::Lane::Confirm => Want::Confirm,
-            acquire::Lane::Release => Want::Release,
+            acquire::Lane::Release | acquire::Lane::Stay | acquire::Lane::Leave => Want::Release,
         }
     }
 

@@ -1,0 +1,126 @@
+//! Nodes that keep the places of waiting requests, with one flaw each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::node::{
+    self, Claim, LockNode, NodeError, Place, Profile, Reply, Request, Token, async_trait,
+};
+use redlock_core::{IntoResources, Resource};
+use redlock_testkit::MemoryNode;
+use redlock_testkit::conformance::{self, Backend};
+
+use self::Flaw::*;
+use super::{assert_all_caught, assert_none_caught};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    Sound,
+    LastComesFirst,
+    ForgetsFailedAttempts,
+    NeverLeaves,
+    LeavesNoGap,
+    ForgetsFencedRequests,
+}
+
+/// Each flaw, the case that catches it, and the message of the case.
+const CAUGHT: &[(Flaw, &str, &str)] = &[
+    (LastComesFirst, "a_release_reserves_for_the_longest_wait", "counts as absent for its request"),
+    (ForgetsFailedAttempts, "a_failed_attempt_can_keep_its_place", "for the place that has waited longest"),
+    (LastComesFirst, "a_request_is_preceded_by_a_longer_wait", "if another place has waited longer"),
+    (NeverLeaves, "a_place_can_be_left", "a place that no longer waits is left"),
+    (LeavesNoGap, "some_releases_reserve_nothing", "reserves nothing"),
+    (ForgetsFencedRequests, "a_fenced_request_has_a_place", "for the place that has waited longest"),
+];
+
+/// Returns whether a case catches a flaw.
+pub(crate) fn catches(case: &str) -> bool {
+    CAUGHT.iter().any(|(_, by, _)| *by == case)
+}
+
+#[test]
+fn every_flaw_of_places_is_caught_by_the_case_for_it() {
+    assert_all_caught(CAUGHT, server);
+}
+
+#[test]
+fn a_sound_node_with_places_passes_the_suite() {
+    assert_none_caught(conformance::cases().filter(|case| catches(case)), || server(Sound));
+}
+
+struct Server(Node);
+
+fn server(flaw: Flaw) -> Server {
+    Server(Node { flaw, memory: MemoryNode::new("places") })
+}
+
+impl Backend for Server {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        Arc::new(Arc::new(self.0.clone()))
+    }
+
+    async fn no_lock(&self) -> Option<Resource> {
+        None
+    }
+}
+
+#[derive(Clone)]
+struct Node {
+    flaw: Flaw,
+    memory: MemoryNode,
+}
+
+impl Node {
+    /// Returns the claim that the node takes a claim for.
+    fn taken_for(&self, claim: &Claim) -> Claim {
+        let resources = claim.resources().into_resources().expect("the names are valid");
+        let mut token = claim.token().as_bytes().to_vec();
+        if self.flaw == LeavesNoGap {
+            token.push(b'1');
+        }
+        let taken = Claim::new(resources, Token::from_bytes(token));
+        match (self.flaw, claim.place()) {
+            (NeverLeaves, Some(Place { waited: None, .. })) => taken,
+            (LastComesFirst, Some(Place { id, waited: Some(waited), reserved_for, .. })) => {
+                let waited = Duration::from_secs(1_000).saturating_sub(*waited);
+                taken.with_place(Place::new(id.clone(), waited, *reserved_for))
+            }
+            (_, Some(place)) => taken.with_place(place.clone()),
+            (_, None) => taken,
+        }
+    }
+
+    /// Returns the same claim without its place.
+    fn placeless(claim: &Claim) -> Claim {
+        let resources = claim.resources().into_resources().expect("the names are valid");
+        Claim::new(resources, claim.token().clone())
+    }
+}
+
+#[async_trait]
+impl node::Backend for Node {
+    fn label(&self) -> &str {
+        self.memory.label()
+    }
+
+    async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
+        let request = match request {
+            Request::Acquire(claim, ttl) => Request::Acquire(self.taken_for(claim), *ttl),
+            Request::Extend(claim, ttl) => Request::Extend(self.taken_for(claim), *ttl),
+            Request::Release(claim) if self.flaw == ForgetsFailedAttempts => {
+                Request::Release(Self::placeless(claim))
+            }
+            Request::Release(claim) => Request::Release(self.taken_for(claim)),
+            Request::AcquireFenced(claim, ttl) if self.flaw == ForgetsFencedRequests => {
+                Request::AcquireFenced(Self::placeless(claim), *ttl)
+            }
+            Request::AcquireFenced(claim, ttl) => Request::AcquireFenced(self.taken_for(claim), *ttl),
+            other => return Err(NodeError::unsupported(other)),
+        };
+        self.memory.call(request).await
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::default().with_places().with_fencing()
+    }
+}

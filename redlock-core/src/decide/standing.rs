@@ -1,0 +1,162 @@
+//! The place of a request among the waiters of other processes.
+//!
+//! A request enters the places of all nodes when its first attempt is denied, and keeps its place until it has acquired the
+//! lock or gives up. The nodes order places by the time that the requests have waited.
+//!
+//! Requests that have waited equally long may be first on some nodes each, and none gets a quorum. Each of them then waits
+//! a random time less in the eyes of all nodes, so that one of them is first everywhere.
+
+use std::time::Duration;
+
+use crate::decide::backoff::{MIN_DELAY, equal_jitter};
+use crate::types::instant::Instant;
+use crate::types::place::Place;
+use crate::types::token::Token;
+
+/// The place of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// `None` before the first attempt was denied.
+    id: Option<Token>,
+    /// The start of the request, moved by the splits so far.
+    since: Instant,
+    reserved_for: Duration,
+    /// The number of attempts in a row with too few grants.
+    splits: u32,
+    /// The time by which the next split moves the start.
+    if_split: Duration,
+}
+
+impl Standing {
+    /// Creates the place of a request that began at `since`, and has not been denied yet.
+    pub(crate) fn new(since: Instant, reserved_for: Duration) -> Self {
+        Self { id: None, since, reserved_for, splits: 0, if_split: Duration::ZERO }
+    }
+
+    /// Returns the identity of the place, once the request has one.
+    pub(crate) fn id(&self) -> Option<&Token> {
+        self.id.as_ref()
+    }
+
+    /// Returns the time of a reservation, if the request has a place.
+    pub(crate) fn reserved_for(&self) -> Option<Duration> {
+        self.id.as_ref().map(|_| self.reserved_for)
+    }
+
+    /// Takes over a place that is entered on the nodes.
+    pub(crate) fn enter(&mut self, place: Token) {
+        self.id = Some(place);
+    }
+
+    /// Prepares the next attempt.
+    pub(crate) fn prepare(&mut self, random: u64) {
+        self.if_split = if self.id.is_none() { Duration::ZERO } else { spread(self.splits, random) };
+    }
+
+    /// Returns the place for an attempt, unless the request has none yet.
+    pub(crate) fn place(&self, now: Instant) -> Option<Place> {
+        let waited = now.saturating_duration_since(self.since);
+        self.id.clone().map(|id| Place::new(id, waited, self.reserved_for))
+    }
+
+    /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it.
+    pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {
+        self.id.get_or_insert_with(|| Token::of_place(attempt));
+        self.splits = if is_split { self.splits + 1 } else { 0 };
+        if is_split {
+            self.since = self.since + self.if_split;
+        }
+    }
+
+    /// Leaves the places. Returns the place to be left, if the request had one.
+    pub(crate) fn leave(&mut self) -> Option<Place> {
+        let place = self.place(self.since);
+        self.id = None;
+        place.map(Place::given_up)
+    }
+}
+
+/// What a node that does not hold a lock has reserved, in the eyes of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reserved<'a> {
+    /// Nothing: the resource is free.
+    Nothing,
+    /// The resource, for this request.
+    Own,
+    /// The resource, for another place.
+    Other(&'a Token),
+}
+
+/// Returns whether nodes have reserved the resource for several requests, so that none has a quorum, and this request
+/// should try to resolve it.
+///
+/// The requests with the most nodes do. Each of them makes an attempt, which fails, and its releases change the order.
+pub(crate) fn is_split<'a>(nodes: impl Iterator<Item = Reserved<'a>> + Clone, quorum: usize) -> bool {
+    let count = |wanted: Reserved<'_>| nodes.clone().filter(|reserved| *reserved == wanted).count();
+    let own = count(Reserved::Own);
+    let others = nodes.clone().filter(|reserved| matches!(reserved, Reserved::Other(_)));
+    let most = others.map(count).max().unwrap_or(0);
+    own > 0 && own >= most && own + count(Reserved::Nothing) < quorum && nodes.clone().count() >= quorum
+}
+
+/// Returns the time by which a split moves the start of a request, after this number of splits in a row.
+fn spread(splits: u32, random: u64) -> Duration {
+    equal_jitter(MIN_DELAY * (2 << splits.min(5)), random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::since_origin(Duration::from_millis(millis))
+    }
+
+    fn attempt() -> Token {
+        Token::random(|bytes| bytes.fill(0xa5), None)
+    }
+
+    #[test]
+    fn a_request_has_a_place_from_its_first_denial_to_its_end() {
+        let mut standing = Standing::new(at(10), Duration::from_millis(200));
+        assert_eq!(None, standing.place(at(20)));
+        assert_eq!(None, standing.leave());
+        standing.denied(&attempt(), false);
+        let place = standing.place(at(20)).unwrap();
+        assert_eq!(Some(Duration::from_millis(10)), place.waited);
+        standing.denied(&Token::random(|bytes| bytes.fill(1), None), false);
+        assert_eq!(place, standing.place(at(20)).unwrap(), "it keeps its place");
+        assert_eq!(Some(place.given_up()), standing.leave());
+        assert_eq!(None, standing.place(at(20)));
+    }
+
+    #[test]
+    fn requests_with_the_most_nodes_resolve_a_split() {
+        use Reserved::{Nothing, Other, Own};
+        let (b, c) = (Token::from_bytes("b"), Token::from_bytes("c"));
+        let split = |nodes: &[Reserved<'_>]| is_split(nodes.iter().copied(), 3);
+        assert!(split(&[Own, Own, Other(&b), Other(&b), Other(&c)]), "nobody has a quorum");
+        assert!(split(&[Own, Other(&b), Other(&c)]), "the two other nodes do not reply");
+        assert!(!split(&[Own, Other(&b), Other(&b), Other(&c), Nothing]), "another has more nodes");
+        assert!(!split(&[Own, Own, Own, Other(&b), Other(&b)]), "this request has a quorum");
+        assert!(!split(&[Own, Own, Nothing, Other(&b), Other(&b)]), "an attempt can succeed");
+        assert!(!split(&[Own, Other(&b)]), "the other nodes hold a lock");
+        assert!(!split(&[Other(&b), Other(&b), Other(&c)]));
+    }
+
+    #[test]
+    fn each_split_costs_more_time_than_the_one_before() {
+        let mut standing = Standing::new(at(0), Duration::from_millis(200));
+        let mut waited = || {
+            standing.prepare(0);
+            standing.denied(&attempt(), true);
+            standing.place(at(1_000)).unwrap().waited.unwrap().as_millis()
+        };
+        let waited: Vec<_> = (0..9).map(|_| waited()).collect();
+        assert_eq!([1_000, 998, 994, 986, 970, 938, 906, 874, 842], waited[..]);
+        standing.denied(&attempt(), false);
+        standing.prepare(0);
+        standing.denied(&attempt(), true);
+        assert_eq!(Some(Duration::from_millis(841)), standing.place(at(1_000)).unwrap().waited);
+    }
+}

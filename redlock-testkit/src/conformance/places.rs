@@ -1,0 +1,98 @@
+//! Tests of the order of waiters.
+
+use std::time::Duration;
+
+use redlock_core::node::{Claim, Place, Request, Token};
+
+use super::stage::{Stage, claim, denied, granted, holds_true, hour};
+
+const RESERVED: &str = "a release reserves the resource for the place that has waited longest";
+const OWN: &str = "a resource that is reserved for a place counts as absent for its request";
+const OTHERS: &str = "a resource that is reserved for a place is held for every other claim";
+const PRECEDED: &str =
+    "a request is denied if another place has waited longer, and the resource is reserved for that one";
+const LEFT: &str = "a place that no longer waits is left, and its reservation ends";
+const OPEN: &str = "a release of a token whose last byte is a multiple of 16 reserves nothing";
+
+/// Returns a claim of a request with this place, which has waited for some seconds.
+fn waiting(resource: &str, token: &str, place: &str, seconds: u64) -> Claim {
+    claim(resource, token).with_place(self::place(place, seconds))
+}
+
+fn place(name: &str, seconds: u64) -> Place {
+    let id = Token::from_bytes(format!("next#{:0>40}", hex(name)));
+    Place::new(id, Duration::from_secs(seconds), Duration::from_secs(600))
+}
+
+fn hex(name: &str) -> String {
+    name.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the claim that gives a place up.
+fn given_up(resource: &str, name: &str) -> Claim {
+    let place = place(name, 0).given_up();
+    claim(resource, place.id.as_bytes()).with_place(place)
+}
+
+pub(crate) async fn a_release_reserves_for_the_longest_wait(stage: &Stage) {
+    stage.acquire(&claim("job", "alice"), hour()).await;
+    denied(stage.acquire(&waiting("job", "bob", "b", 10), hour()).await, OTHERS);
+    denied(stage.acquire(&waiting("job", "carol", "c", 20), hour()).await, OTHERS);
+    denied(stage.acquire(&waiting("job", "dave", "d", 5), hour()).await, OTHERS);
+    granted(stage.release(&claim("job", "alice")).await, "release deletes the resource");
+    denied(stage.acquire(&claim("job", "eve"), hour()).await, RESERVED);
+    denied(stage.acquire(&waiting("job", "bob2", "b", 10), hour()).await, RESERVED);
+    granted(stage.acquire(&waiting("job", "carol2", "c", 20), hour()).await, OWN);
+    holds_true(stage.holds("job", "carol2").await, OWN);
+    granted(stage.release(&claim("job", "carol2")).await, "release deletes the resource");
+    granted(stage.acquire(&waiting("job", "bob3", "b", 10), hour()).await, RESERVED);
+}
+
+pub(crate) async fn a_failed_attempt_can_keep_its_place(stage: &Stage) {
+    stage.acquire(&claim("job", "alice"), hour()).await;
+    stage.release(&waiting("job", "bob", "b", 1)).await;
+    stage.release(&claim("job", "alice")).await;
+    denied(stage.acquire(&claim("job", "eve"), hour()).await, RESERVED);
+    granted(stage.acquire(&waiting("job", "bob2", "b", 1), hour()).await, OWN);
+}
+
+pub(crate) async fn a_request_is_preceded_by_a_longer_wait(stage: &Stage) {
+    stage.acquire(&claim("job", "alice"), hour()).await;
+    stage.acquire(&waiting("job", "bob", "b", 10), hour()).await;
+    // The resource is free afterwards, and not reserved.
+    stage.acquire(&claim("free", "alice0"), hour()).await;
+    denied(stage.acquire(&waiting("free", "bob", "b", 10), hour()).await, OTHERS);
+    granted(stage.release(&claim("free", "alice0")).await, OPEN);
+    denied(stage.acquire(&waiting("free", "carol", "c", 5), hour()).await, PRECEDED);
+    denied(stage.acquire(&claim("free", "eve"), hour()).await, PRECEDED);
+    granted(stage.acquire(&waiting("free", "bob2", "b", 10), hour()).await, PRECEDED);
+}
+
+pub(crate) async fn a_place_can_be_left(stage: &Stage) {
+    stage.acquire(&claim("job", "alice"), hour()).await;
+    stage.acquire(&waiting("job", "bob", "b", 10), hour()).await;
+    stage.acquire(&waiting("job", "carol", "c", 5), hour()).await;
+    stage.release(&given_up("job", "c")).await;
+    stage.release(&claim("job", "alice")).await;
+    stage.release(&given_up("job", "b")).await;
+    granted(stage.acquire(&claim("job", "eve"), hour()).await, LEFT);
+}
+
+pub(crate) async fn some_releases_reserve_nothing(stage: &Stage) {
+    // The last byte of the token is 48.
+    stage.acquire(&claim("job", "alice0"), hour()).await;
+    stage.acquire(&waiting("job", "bob", "b", 10), hour()).await;
+    stage.release(&claim("job", "alice0")).await;
+    granted(stage.acquire(&claim("job", "eve"), hour()).await, OPEN);
+}
+
+pub(crate) async fn a_fenced_request_has_a_place(stage: &Stage) {
+    stage.acquire(&claim("job", "alice"), hour()).await;
+    let bob = waiting("job", "bob", "b", 10);
+    let reply = stage.reply(Request::AcquireFenced(bob.clone(), hour())).await;
+    denied(reply, OTHERS);
+    stage.release(&claim("job", "alice")).await;
+    denied(stage.acquire(&claim("job", "eve"), hour()).await, RESERVED);
+    let reply = stage.reply(Request::AcquireFenced(bob, hour())).await;
+    holds_true(reply.is_grant(), OWN);
+}
