@@ -5,25 +5,33 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use redlock_testkit::RedisServer;
+use redlock_testkit::{RedisServer, RedisServerBuilder};
 use tempfile::TempDir;
 
 /// The source of the library that replaces the clock of the server.
 const SOURCE: &str = include_str!("../resources/clock.c");
 
 /// A server whose clock is right at its start, and then runs at another speed or is set forward.
-pub(crate) struct WrongClock {
-    pub(crate) server: RedisServer,
+pub struct WrongClock {
+    /// The server.
+    pub server: RedisServer,
     folder: TempDir,
 }
 
 impl WrongClock {
+    /// Same as [`with_rate`](Self::with_rate), with the default options of a server.
+    pub(crate) fn start(rate: f64) -> Self {
+        Self::with_rate(RedisServer::builder(), rate)
+    }
+
     /// Starts a server whose clock runs faster by `rate`. A rate of -1 stops the clock.
+    ///
+    /// The program is that of `REDLOCK_SERVER`, or else `redis-server`.
     ///
     /// # Panics
     ///
-    /// Panics if there is no C compiler `cc` in the `PATH`.
-    pub(crate) fn start(rate: f64) -> Self {
+    /// Panics if there is no C compiler `cc` in the `PATH`, or the server does not start.
+    pub fn with_rate(builder: RedisServerBuilder, rate: f64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let (source, library, program) = (file("clock.c"), file("clock.so"), file("server"));
@@ -39,11 +47,11 @@ impl WrongClock {
         );
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { server: RedisServer::builder().program(program).start(), folder }
+        Self { server: builder.program(program).start(), folder }
     }
 
     /// Sets the clock to be this many seconds ahead of the clock at the start.
-    pub(crate) fn set_ahead(&self, seconds: f64) {
+    pub fn set_ahead(&self, seconds: f64) {
         let mut file = fs::OpenOptions::new().write(true).open(self.folder.path().join("ahead")).unwrap();
         file.write_all(&seconds.to_ne_bytes()).unwrap();
     }

@@ -11,7 +11,7 @@
 mod adapter;
 mod cases;
 #[cfg(target_os = "linux")]
-mod clock;
+pub mod clock;
 mod conformance;
 mod connect;
 mod connection;
