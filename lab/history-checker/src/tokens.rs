@@ -37,7 +37,7 @@ fn of_resource(mut grants: Vec<Grant<'_>>) -> Vec<Violation> {
                 greatest = Some(earlier);
             }
         }
-        let earlier = greatest.filter(|greatest| greatest.token >= grant.token);
+        let earlier = greatest.filter(|greatest| greatest.token > grant.token);
         let same = seen.insert(grant.token, grant);
         violations.extend(earlier.or(same).map(|earlier| violation(earlier, grant)));
     }

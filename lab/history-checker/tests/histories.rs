@@ -68,16 +68,6 @@ fn id(process: &str, hold: u64) -> HoldId {
     HoldId { process: process.to_owned(), hold }
 }
 
-fn overlap(
-    resource: &str,
-    first: (HoldId, Mode),
-    second: (HoldId, Mode),
-    from: u64,
-    until: u64,
-) -> Violation {
-    Violation::Overlap { resource: resource.to_owned(), first, second, both: Interval { from, until } }
-}
-
 fn error(find: &str, replace: &str) -> String {
     history(find, replace).unwrap_err()
 }
@@ -109,47 +99,80 @@ fn a_correct_history_has_no_violations() {
     }
 }
 
-#[test]
-fn two_holders_are_found() {
-    let exclusive = |process, hold| (id(process, hold), Mode::Exclusive);
-    // Before the release.
-    let expected = overlap("lock", exclusive("a", 1), exclusive("b", 1), 129, 130);
-    assert_eq!([expected], violations("{\"time\":135,", "{\"time\":129,")[..]);
-    // Before the end of the validity, without a release. Its extension counts.
-    let unreleased =
-        "{\"time\":130,\"process\":\"a\",\"hold\":1,\"resource\":\"lock\",\"event\":\"release\"}";
-    let looked = "{\"time\":130,\"process\":\"a\",\"hold\":1,\"resource\":\"lock\",\"event\":\"held\",\"valid_until\":138}";
-    let lines = CORRECT.replace(unreleased, looked);
-    let released = lines.lines().filter(|line| !line.contains("\"released\"")).collect::<Vec<_>>().join("\n");
-    let history = History::new(parsed(&released), parsed(FAULTS), parsed(KEYS)).unwrap();
-    let expected = overlap("lock", exclusive("a", 1), exclusive("b", 1), 135, 138);
-    assert_eq!([expected], check(&history).unwrap().1[..]);
-    // A pair counts once, even if both leases were extended meanwhile.
-    let both = "{\"time\":136,\"process\":\"b\",\"hold\":1,\"resource\":\"lock\",\"event\":\"held\",\"valid_until\":200}";
-    let looked_again = looked.replace("130", "137").replace("138", "139");
-    let again = released.replace("{\"time\":170,", &format!("{both}\n{{\"time\":170,"));
-    let again = again.replace(
-        "{\"time\":150,\"process\":\"a\"",
-        &format!("{looked_again}\n{{\"time\":150,\"process\":\"a\""),
-    );
-    let history = History::new(parsed(&again), parsed(FAULTS), parsed(KEYS)).unwrap();
-    assert_eq!(1, check(&history).unwrap().1.len());
-    // Before the loss was reported.
-    let expected = overlap("lock", exclusive("b", 1), exclusive("a", 2), 169, 170);
-    assert_eq!([expected], violations("{\"time\":171,", "{\"time\":169,")[..]);
-    // While another lock is held, before the process was killed.
-    let expected = overlap("lock", exclusive("a", 2), exclusive("b", 6), 399, 400);
-    let early =
-        CORRECT.replace("{\"time\":420,", "{\"time\":335,").replace("{\"time\":430,", "{\"time\":399,");
-    let early = early.replace("\"valid_until\":500", "\"valid_until\":430");
-    let history = History::new(parsed(&early), parsed(FAULTS), parsed(KEYS)).unwrap();
-    assert_eq!([expected], check(&history).unwrap().1[..]);
+/// Returns the lines of an acquisition of another lock by another process, which begins 5 before its result.
+fn lease(process: &str, mode: Mode, acquired: u64, valid_until: u64) -> String {
+    let began = format!(r#"{{"event":"acquire","mode":"{mode}","ttl":1000}}"#);
+    let known = format!(r#"{{"event":"acquired","valid_until":{valid_until}}}"#);
+    event(process, acquired - 5, &began) + &event(process, acquired, &known)
+}
+
+/// Returns the line of an event of that lock.
+fn event(process: &str, time: u64, event: &str) -> String {
+    let rest = event.strip_prefix('{').unwrap();
+    format!(r#"{{"time":{time},"process":"{process}","hold":1,"resource":"other",{rest}"#) + "\n"
+}
+
+/// Returns the time during which two of these leases overlap, if there is such a violation.
+fn overlapping(lines: &[String]) -> Option<(u64, u64)> {
+    let events = format!("{}\n{}", CORRECT.trim(), lines.concat());
+    let killed = r#"{"time":60,"number":2,"kind":"kill-client","phase":"begin","targets":["k"]}"#;
+    let faults = format!("{FAULTS}{killed}");
+    let history = History::new(parsed(&events), parsed(&faults), parsed(KEYS)).unwrap();
+    match &check(&history).unwrap().1[..] {
+        [] => None,
+        [Violation::Overlap { resource, both, .. }] if resource == "other" => Some((both.from, both.until)),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
-fn a_reader_beside_a_writer_is_found() {
-    let expected = overlap("rw", (id("a", 3), Mode::Read), (id("b", 4), Mode::Write), 289, 290);
-    assert_eq!([expected], violations("{\"time\":290,", "{\"time\":289,")[..]);
+fn two_holders_are_found_until_the_end_of_the_validity() {
+    let first = lease("x", Mode::Exclusive, 20, 100);
+    assert_eq!(None, overlapping(&[first.clone(), lease("y", Mode::Exclusive, 100, 200)]));
+    assert_eq!(Some((99, 100)), overlapping(&[first.clone(), lease("y", Mode::Exclusive, 99, 200)]));
+    // An extension counts from its result on, and so does a look at a lease that is renewed in the background.
+    let extended = event("x", 50, r#"{"event":"extend","ttl":1000}"#)
+        + &event("x", 55, r#"{"event":"extended","valid_until":150}"#);
+    let second = lease("y", Mode::Exclusive, 120, 200);
+    assert_eq!(Some((120, 150)), overlapping(&[first.clone(), extended, second.clone()]));
+    let looked = event("x", 90, r#"{"event":"held","valid_until":130}"#);
+    assert_eq!(Some((120, 130)), overlapping(&[first.clone(), looked, second]));
+    // A lease that is left remains valid.
+    let left = event("x", 30, r#"{"event":"left"}"#);
+    assert_eq!(Some((99, 100)), overlapping(&[first, left, lease("y", Mode::Exclusive, 99, 200)]));
+}
+
+#[test]
+fn two_holders_are_found_until_a_release_a_loss_or_the_death_of_the_process() {
+    let release = event("x", 60, r#"{"event":"release"}"#);
+    let lost = event("x", 60, r#"{"event":"lost","reason":"revoked"}"#);
+    for (process, end) in [("x", release), ("x", lost), ("k", String::new())] {
+        let with_second = |acquired| {
+            let leases = [(process, 20, 100), ("y", acquired, 200)];
+            let [first, second] =
+                leases.map(|(process, acquired, until)| lease(process, Mode::Exclusive, acquired, until));
+            overlapping(&[first, end.clone(), second])
+        };
+        assert_eq!(None, with_second(60), "{process} {end}");
+        assert_eq!(Some((59, 60)), with_second(59), "{process} {end}");
+    }
+}
+
+#[test]
+fn a_pair_of_holders_counts_once() {
+    let look = |process, time| event(process, time, r#"{"event":"held","valid_until":100}"#);
+    let leases = [lease("x", Mode::Exclusive, 20, 100), lease("y", Mode::Exclusive, 30, 100)];
+    let looks = [look("x", 35), look("y", 40), look("x", 45), look("y", 50)];
+    assert_eq!(Some((30, 100)), overlapping(&[leases.concat(), looks.concat()]));
+}
+
+#[test]
+fn a_reader_beside_a_writer_is_found_in_either_order() {
+    let two = |first, second| overlapping(&[lease("x", first, 20, 100), lease("y", second, 90, 200)]);
+    assert_eq!(Some((90, 100)), two(Mode::Read, Mode::Write));
+    assert_eq!(Some((90, 100)), two(Mode::Write, Mode::Read));
+    assert_eq!(Some((90, 100)), two(Mode::Write, Mode::Write));
+    assert_eq!(None, two(Mode::Read, Mode::Read));
 }
 
 #[test]
