@@ -11,8 +11,8 @@ use crate::violation::Violation;
 ///
 /// # Errors
 ///
-/// A history without what a check is about: no lease of a mode, no fencing token, no two readers at the same time, or no
-/// key on a server, where the service keys must be. Its check could not fail.
+/// - The history has no lease of a mode, no fencing token, or no two readers at the same time, so a check could not fail.
+/// - It has no keys at the end, although the service keys must be there.
 pub fn check(history: &History) -> Result<(Figures, Vec<Violation>), String> {
     let found = overlaps(&history.holds);
     let figures = Figures::of(history, &found);

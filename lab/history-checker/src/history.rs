@@ -32,7 +32,6 @@ impl History {
     ///
     /// - A result without a beginning, or a second one; an event of an unknown acquisition; another resource.
     /// - A time before that of the previous line of the same process.
-    /// - An event of a process after it was killed.
     pub fn new(events: Vec<Event>, faults: Vec<FaultLine>, keys: Vec<Key>) -> Result<Self, String> {
         let mut open: HashMap<HoldId, Open> = HashMap::new();
         let mut last: HashMap<&str, u64> = HashMap::new();

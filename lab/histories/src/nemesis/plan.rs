@@ -1,10 +1,10 @@
 //! The faults of a run, as a function of its seed.
 //!
-//! Faults come in groups, which have different targets, and a time without faults follows each group. No group violates a
-//! condition of `docs/guarantees.md`:
+//! Faults come in groups with separate targets. A time without faults follows each group. No group violates a condition
+//! of `docs/guarantees.md`:
 //!
-//! - A server whose clock changes has no other fault, and had none for longer than a quarantine. At least two clients are
-//!   connected to it.
+//! - A server whose clock changes has no other fault, and had none for longer than a quarantine. At least two clients
+//!   are connected to it.
 //! - Clocks differ by less than 1.8 s, which fencing requires of servers that lose their data.
 //! - A clock is set at most once in a group.
 
