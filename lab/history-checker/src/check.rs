@@ -11,7 +11,7 @@ use crate::violation::Violation;
 ///
 /// # Errors
 ///
-/// - The history has no lease of a mode, no fencing token, or no two readers at the same time, so a check could not fail.
+/// - The history has no lease of a mode, no fencing token, or no two readers at the same time: a check could not fail.
 /// - It has no keys at the end, although the service keys must be there.
 pub fn check(history: &History) -> Result<(Figures, Vec<Violation>), String> {
     let found = overlaps(&history.holds);

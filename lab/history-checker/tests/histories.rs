@@ -5,8 +5,8 @@ use redlock_history_checker::{
     Event, FaultLine, History, HoldId, Interval, Key, Mode, Violation, around, check, overview,
 };
 
-/// Two clients that follow the rules: locks one after the other, two readers at once, tokens that increase, a release, a
-/// loss, an extension, a lease that is left, one that is never acquired, and one that ends with its process.
+/// Two clients that follow the rules: locks one after the other, two readers at once, tokens that increase, a release,
+/// a loss, an extension, a lease that is left, one that is never acquired, and one that ends with its process.
 const CORRECT: &str = r#"
 {"time":10,"process":"a","hold":1,"resource":"lock","event":"acquire","mode":"exclusive","ttl":100}
 {"time":20,"process":"a","hold":1,"resource":"lock","event":"acquired","valid_until":100}

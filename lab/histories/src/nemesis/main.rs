@@ -1,6 +1,6 @@
 //! Starts servers and client processes in network namespaces, disturbs them, and records a history.
 //!
-//! `scripts/histories` runs it in separate namespaces, and checks the history. `lab/history-checker` describes the files.
+//! `scripts/histories` runs it in separate namespaces, and checks the history. `lab/history-checker` lists its files.
 
 #[cfg(target_os = "linux")]
 mod client;
