@@ -74,6 +74,10 @@
 //! # Kept locks
 //!
 //! A lock that lasts for the rest of a period after its guard has ended has a separate model, [`keep`].
+//!
+//! # Order of waiters
+//!
+//! The order in which waiters of different processes acquire a lock has a separate model, [`order`].
 
 pub mod admission;
 mod call;
@@ -84,6 +88,7 @@ mod explore;
 pub mod fence;
 pub mod keep;
 mod node;
+pub mod order;
 mod property;
 mod protocol;
 mod scope;

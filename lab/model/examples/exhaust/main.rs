@@ -1,7 +1,7 @@
-//! Explores the protocol, the fencing rule, the admission rule without and with clocks that step, readers and writers, and
-//! kept locks. Also explores their broken variants, and prints the results.
+//! Explores the protocol, the fencing rule, the admission rule without and with clocks that step, readers and writers,
+//! kept locks, and the order of waiters. Also explores their broken variants, and prints the results.
 //!
-//! Usage: `exhaust [locks|fencing|admission|clocks|sharing|keeping] [sound|variants|traces]`. The default is everything, which
+//! Usage: `exhaust [locks|fencing|admission|clocks|sharing|keeping|order] [sound|variants|traces]`. The default is everything, which
 //! takes half an hour. `traces` prints the shortest trace to each violation.
 
 #![allow(clippy::print_stdout)] // the program prints its results
@@ -11,6 +11,7 @@ mod clocks;
 mod fencing;
 mod keeping;
 mod locks;
+mod order;
 mod sharing;
 mod table;
 
@@ -22,20 +23,21 @@ type Explore = fn(bool, bool, bool) -> bool;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |argument: &str| arguments.iter().any(|given| given == argument);
-    let parts: [(&str, Explore); 6] = [
+    let parts: [(&str, Explore); 7] = [
         ("locks", locks::explore),
         ("fencing", fencing::explore),
         ("admission", admission::explore),
         ("clocks", clocks::explore),
         ("sharing", sharing::explore),
         ("keeping", keeping::explore),
+        ("order", order::explore),
     ];
     let known = |argument: &str| {
         parts.iter().any(|(name, _)| *name == argument) || ["sound", "variants", "traces"].contains(&argument)
     };
     if let Some(unknown) = arguments.iter().find(|argument| !known(argument)) {
         println!(
-            "{unknown}: usage: exhaust [locks|fencing|admission|clocks|sharing|keeping] [sound|variants|traces]"
+            "{unknown}: usage: exhaust [locks|fencing|admission|clocks|sharing|keeping|order] [sound|variants|traces]"
         );
         return ExitCode::FAILURE;
     }

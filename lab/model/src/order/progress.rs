@@ -1,0 +1,157 @@
+//! One quiet future of a state: how many reservations must expire before a waiter holds the lock.
+
+use crate::order::protocol::{Turns, end, send_acquires};
+use crate::order::scope::{ATTEMPTS, CLIENTS, MOST_PENALTY, NODES, Role};
+use crate::order::state::{Key, Kind, Phase, Place, State};
+use crate::order::variant::Variant;
+
+/// The maximum number of expiries that a quiet future contains.
+const MOST_EXPIRIES: usize = 12;
+
+/// Every order of three clients.
+const ORDERS: [[usize; CLIENTS]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+impl Turns {
+    /// Returns the smallest number of times that the waiters must wait for the end of reservations before one of them
+    /// acquires the lock. Holders, clients that have ended and foreign clients do nothing more.
+    ///
+    /// Zero if no client waits.
+    pub(crate) fn waits(self, state: &State) -> usize {
+        let is_waiter = |client: &usize| self.scope.roles[*client] == Role::Waiter;
+        let waits = |client: &usize| {
+            matches!(state.clients[*client].phase, Phase::Trying | Phase::Failed | Phase::Waiting)
+        };
+        if !(0..CLIENTS).any(|client| is_waiter(&client) && waits(&client)) {
+            return 0;
+        }
+        let mut least = MOST_EXPIRIES;
+        for (order, penalty) in ORDERS.iter().flat_map(|order| [(order, 0), (order, MOST_PENALTY)]) {
+            least = least.min(self.quiet_future(*state, *order, penalty));
+            if least == 0 {
+                break;
+            }
+        }
+        least
+    }
+
+    fn quiet_future(self, mut state: State, order: [usize; CLIENTS], penalty: u8) -> usize {
+        let state = &mut state;
+        for client in 0..CLIENTS {
+            let phase = state.clients[client].phase;
+            let is_foreign = self.scope.roles[client] == Role::Foreign;
+            if phase == Phase::Held || is_foreign && phase != Phase::Idle {
+                end(state, client, Phase::Dead);
+            }
+        }
+        if self.deliver(state, penalty) {
+            return 0;
+        }
+        let mut expiries = 0;
+        while expiries < MOST_EXPIRIES {
+            if self.all_attempt(state, order, penalty) {
+                return expiries;
+            }
+            // The TTL of a lock is longer than that of a reservation, so the reservations expire in the meantime.
+            let locked = state.nodes.iter().any(|node| matches!(node.key, Key::Token { .. }));
+            expiries += usize::from(!locked);
+            for node in &mut state.nodes {
+                let stays =
+                    matches!(node.key, Key::Reserved(_)) && self.variant == Variant::ReservationsDoNotExpire;
+                if !stays {
+                    node.key = Key::Absent;
+                }
+            }
+            if self.variant == Variant::ReservationsDoNotExpire && !locked {
+                return MOST_EXPIRIES;
+            }
+        }
+        MOST_EXPIRIES
+    }
+
+    /// Lets every client attempt that is ready or not entered. Returns true if one acquires the lock.
+    fn all_attempt(self, state: &mut State, order: [usize; CLIENTS], penalty: u8) -> bool {
+        let mut attempted = 0;
+        while attempted < 8 {
+            let next = order.into_iter().find(|client| {
+                let place = state.place(*client);
+                let may = state.clients[*client].phase == Phase::Waiting;
+                may && self.is_ready(state, place) || may && attempted < 3 && !is_entered(state, place)
+            });
+            let Some(client) = next else { return false };
+            state.clients[client].attempt = state.clients[client].attempt % ATTEMPTS + 1;
+            state.clients[client].phase = Phase::Trying;
+            state.clients[client].plain = false;
+            send_acquires(state, client);
+            if self.deliver(state, penalty) {
+                return true;
+            }
+            attempted += 1;
+        }
+        false
+    }
+
+    /// Carries out all requests. Returns true if a client acquires the lock.
+    fn deliver(self, state: &mut State, penalty: u8) -> bool {
+        loop {
+            let mut carried = false;
+            for node in 0..NODES {
+                for client in 0..CLIENTS {
+                    let stray = state.nodes[node].links[client].stray.take();
+                    if let Some(message) = stray {
+                        self.carry_out(state, node, client, message, 0);
+                    }
+                    while let Some(message) = state.nodes[node].links[client].take() {
+                        let granted = self.carry_out(state, node, client, message, 0);
+                        self.reply(state, node, client, message, granted);
+                        carried = true;
+                    }
+                }
+            }
+            self.decide(state);
+            for client in 0..CLIENTS {
+                match state.clients[client].phase {
+                    Phase::Held => return true,
+                    Phase::Failed => {
+                        let added = penalty.saturating_sub(state.clients[client].penalty);
+                        self.give_back(state, client, added, false);
+                        carried = true;
+                    }
+                    _ => {}
+                }
+            }
+            if !carried {
+                return false;
+            }
+        }
+    }
+
+    /// Returns the number of places whose requests have ended, and that a node or a message still contains.
+    pub(crate) fn ghosts(self, state: &State) -> usize {
+        let mut ghosts = 0;
+        for client in 0..CLIENTS {
+            for request in 0..state.clients[client].requests {
+                let place = Place { client, request };
+                let known = state.nodes.iter().any(|node| {
+                    let mut copy = *node;
+                    let link = &node.links[client];
+                    let mut messages = link.queue.iter().chain([&link.stray]).flatten();
+                    let sent = messages.any(|message| {
+                        message.request == request
+                            && matches!(message.kind, Kind::Acquire { .. } | Kind::Release { .. })
+                    });
+                    node.key == Key::Reserved(place) || *copy.entry(place) > 0 || sent
+                });
+                ghosts += usize::from(known && !state.is_living(place));
+            }
+        }
+        ghosts
+    }
+}
+
+/// Returns true if all nodes know the place.
+fn is_entered(state: &State, place: Place) -> bool {
+    state.nodes.iter().all(|node| {
+        let mut copy = *node;
+        node.key == Key::Reserved(place) || *copy.entry(place) > 0
+    })
+}

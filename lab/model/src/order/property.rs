@@ -1,0 +1,84 @@
+//! The properties of the order of waiters.
+
+use std::fmt;
+
+use crate::order::protocol::Turns;
+use crate::order::scope::CLIENTS;
+use crate::order::state::{Key, Phase, Place, State, Vote};
+
+/// A property of the order of waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// At most one client holds the lock.
+    Exclusion,
+    /// The key of a lock exists on every node that counted for it, unless the node lost its data.
+    CountedKeysExist,
+    /// A waiter is overtaken a bounded number of times by requests with a place that began later.
+    Order,
+    /// No plain attempt overtakes a waiter before a key became absent.
+    NoBarging,
+    /// The first waiter to acquire the lock waits for no more ends of reservations than there are places of ended requests.
+    Progress,
+    /// Without faults, no place of an ended request is left once all requests have been carried out.
+    NothingLeft,
+}
+
+/// The properties that the rule guarantees.
+pub(crate) const PROPERTIES: [Property; 6] = [
+    Property::Exclusion,
+    Property::CountedKeysExist,
+    Property::Order,
+    Property::NoBarging,
+    Property::Progress,
+    Property::NothingLeft,
+];
+
+impl Property {
+    /// Returns true if the property holds in a state.
+    pub(crate) fn holds(self, model: Turns, state: &State) -> bool {
+        match self {
+            Self::Exclusion => state.clients.iter().filter(|client| client.phase == Phase::Held).count() <= 1,
+            Self::CountedKeysExist => (0..CLIENTS).all(|client| {
+                let Some(attempt) = held(state, client) else { return true };
+                let exists = |key: Key| key == Key::Token { client, attempt };
+                state.nodes.iter().all(|node| node.links[client].vote != Vote::Granted || exists(node.key))
+            }),
+            Self::Order => state.clients.iter().all(|client| client.overtaken <= model.scope.overtaken),
+            Self::NoBarging => !state.barged,
+            Self::Progress => model.waits(state) <= model.ghosts(state),
+            Self::NothingLeft => state.faults > 0 || state.is_in_flight() || nothing_left(state),
+        }
+    }
+}
+
+fn held(state: &State, client: usize) -> Option<u8> {
+    let is = &state.clients[client];
+    (is.phase == Phase::Held).then_some(is.attempt)
+}
+
+fn nothing_left(state: &State) -> bool {
+    let holds = |place: Place| held(state, place.client).is_some() && place == state.place(place.client);
+    state.nodes.iter().all(|node| {
+        let mut node = *node;
+        (0..CLIENTS).all(|client| {
+            (0..state.clients[client].requests).all(|request| {
+                let place = Place { client, request };
+                let known = node.key == Key::Reserved(place) || *node.entry(place) > 0;
+                !known || state.is_living(place) || holds(place)
+            })
+        })
+    })
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusion => "exclusion",
+            Self::CountedKeysExist => "counted keys exist",
+            Self::Order => "order",
+            Self::NoBarging => "no barging",
+            Self::Progress => "progress",
+            Self::NothingLeft => "nothing left behind",
+        })
+    }
+}

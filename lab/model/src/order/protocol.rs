@@ -1,0 +1,481 @@
+//! The possible steps in a state, and their effects.
+
+use crate::explore::Model;
+use crate::order::property::{PROPERTIES, Property};
+use crate::order::scope::{ATTEMPTS, CLIENTS, Fault, MOST_PENALTY, NODES, QUORUM, REQUESTS, Role, Scope};
+use crate::order::state::{Client, Fate, Key, Kind, Message, Phase, Place, State, Vote};
+use crate::order::step::Step;
+use crate::order::variant::Variant;
+
+/// The rule within bounds, either sound or with one change.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    /// The bounds.
+    pub scope: Scope,
+    /// The broken rule, if any.
+    pub variant: Variant,
+}
+
+impl Turns {
+    /// Creates the sound rule.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the scope is too large for a packed state.
+    pub fn new(scope: Scope) -> Self {
+        Self::broken(scope, Variant::Sound)
+    }
+
+    /// Creates the rule with one change.
+    ///
+    /// # Panics
+    ///
+    /// Same as [`new`](Turns::new).
+    pub fn broken(scope: Scope, variant: Variant) -> Self {
+        let most = scope.requests.iter().copied().max().unwrap_or_default();
+        let fits = usize::from(most) <= REQUESTS && most * scope.attempts <= ATTEMPTS;
+        let requests: u8 = scope.requests.iter().sum();
+        assert!(fits && requests <= 7 && scope.faults <= 3 && scope.open_turns <= 3, "too large: {scope}");
+        Self { scope, variant }
+    }
+
+    pub(crate) fn is_foreign(self, client: usize) -> bool {
+        self.scope.roles[client] == Role::Foreign
+    }
+
+    fn steps_of_client(self, state: &State, number: usize, steps: &mut Vec<Step>) {
+        let client = &state.clients[number];
+        let has_room = state.nodes.iter().all(|node| node.links[number].has_room());
+        let faulty = state.faults < self.scope.faults;
+        let opens: &[bool] = if state.open_turns < self.scope.open_turns { &[false, true] } else { &[false] };
+        match client.phase {
+            Phase::Idle if client.requests < self.scope.requests[number] && has_room => {
+                for later in [true, false] {
+                    if later || state.epoch > 0 {
+                        if self.scope.plain || self.is_foreign(number) {
+                            steps.push(Step::Begin { client: number, later, placed: false });
+                        }
+                        if !self.is_foreign(number) {
+                            steps.push(Step::Begin { client: number, later, placed: true });
+                        }
+                    }
+                }
+            }
+            Phase::Waiting if client.tries < self.scope.attempts && has_room => {
+                steps.push(Step::Attempt { client: number });
+            }
+            Phase::Failed => {
+                let is_split = self.is_split(state, number) && client.penalty < MOST_PENALTY;
+                let penalties: &[u8] = if is_split { &[0, 2] } else { &[0] };
+                for (penalty, open) in
+                    penalties.iter().flat_map(|penalty| opens.iter().map(move |open| (*penalty, *open)))
+                {
+                    steps.push(Step::GiveBack { client: number, penalty, open });
+                }
+            }
+            Phase::Held => {
+                let has_next = self.scope.next && client.requests < self.scope.requests[number];
+                let nexts: &[Option<bool>] =
+                    if has_next { &[None, Some(true), Some(false)] } else { &[None] };
+                for (next, open) in nexts.iter().flat_map(|next| opens.iter().map(move |open| (*next, *open)))
+                {
+                    steps.push(Step::Release { client: number, open, next });
+                }
+            }
+            _ => {}
+        }
+        if self.scope.leaves && matches!(client.phase, Phase::Trying | Phase::Waiting) {
+            steps.push(Step::Leave { client: number });
+        }
+        let lives = !matches!(client.phase, Phase::Idle | Phase::Dead);
+        if faulty && lives && self.scope.kinds.contains(&Fault::Death) {
+            steps.push(Step::Fault { kind: Fault::Death, client: number, node: 0 });
+        }
+    }
+
+    fn steps_of_node(self, state: &State, number: usize, steps: &mut Vec<Step>) {
+        let node = &state.nodes[number];
+        for (client, link) in node.links.iter().enumerate() {
+            if let Some(message) = link.queue[0] {
+                let has_score = match message.kind {
+                    Kind::Acquire { placed } => placed,
+                    Kind::Release { place, .. } => matches!(place, Fate::Kept | Fate::LeftToNext),
+                };
+                steps.push(Step::Carry { client, node: number, delay: 0 });
+                if has_score && self.scope.delays {
+                    steps.push(Step::Carry { client, node: number, delay: 1 });
+                }
+            }
+            if link.stray.is_some() {
+                steps.push(Step::CarryStray { client, node: number });
+            }
+        }
+        if self.may_expire(state, number) {
+            steps.push(Step::Expire { node: number });
+        }
+        if state.faults < self.scope.faults {
+            self.faults_of_node(state, number, steps);
+        }
+    }
+
+    fn faults_of_node(self, state: &State, number: usize, steps: &mut Vec<Step>) {
+        let node = &state.nodes[number];
+        for &kind in self.scope.kinds {
+            let fault = |client: usize| Step::Fault { kind, client, node: number };
+            match kind {
+                Fault::Late | Fault::Repeat => {
+                    let mut links = node.links.iter().enumerate();
+                    let possible =
+                        links.by_ref().filter(|(_, link)| link.queue[0].is_some() && link.stray.is_none());
+                    steps.extend(possible.map(|(client, _)| fault(client)));
+                }
+                Fault::NoReply => {
+                    for (client, link) in node.links.iter().enumerate() {
+                        let awaited =
+                            link.queue[0].is_some_and(|message| self.is_awaited(state, client, message));
+                        if awaited {
+                            steps.push(fault(client));
+                        }
+                    }
+                }
+                Fault::Death => {}
+                Fault::Pause => {
+                    let ends = match node.key {
+                        Key::Absent => false,
+                        Key::Token { client, attempt } => self.has_ended(state, client, attempt),
+                        Key::Reserved(_) => true,
+                    };
+                    if ends && !self.may_expire(state, number) {
+                        steps.push(fault(0));
+                    }
+                }
+                Fault::Loss => steps.push(fault(0)),
+                Fault::LossOfWaiters | Fault::ClockStep => {
+                    if node.first(None).is_some() {
+                        steps.push(fault(0));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns true if no client relies on the key of an attempt.
+    fn has_ended(self, state: &State, client: usize, attempt: u8) -> bool {
+        let owner = &state.clients[client];
+        owner.attempt != attempt || !matches!(owner.phase, Phase::Trying | Phase::Held)
+    }
+
+    /// A key expires when its attempt has ended, and a reservation unless its client is about to use it.
+    fn may_expire(self, state: &State, number: usize) -> bool {
+        match state.nodes[number].key {
+            Key::Absent => false,
+            Key::Token { client, attempt } => {
+                let owner = &state.clients[client];
+                let is_sent = state.nodes[number].links[client].queue[0].is_some();
+                let is_released = is_sent || owner.phase == Phase::Failed && owner.attempt == attempt;
+                self.has_ended(state, client, attempt) && (owner.phase == Phase::Dead || !is_released)
+            }
+            Key::Reserved(_) if self.variant == Variant::ReservationsDoNotExpire => false,
+            Key::Reserved(place) => {
+                let waits = state.clients[place.client].phase == Phase::Waiting;
+                let is_settled =
+                    !state.is_in_flight() && state.clients.iter().all(|client| client.phase != Phase::Failed);
+                !state.is_living(place) || waits && is_settled && !self.is_ready(state, place)
+            }
+        }
+    }
+
+    /// Returns true if any node is reserved for a place, or a quorum of nodes is absent.
+    pub(crate) fn is_ready(self, state: &State, place: Place) -> bool {
+        let count = |key: Key| state.nodes.iter().filter(|node| node.key == key).count();
+        let reserved = count(Key::Reserved(place));
+        let is_enough = reserved > 0 && self.variant != Variant::MinorityWaits;
+        is_enough || reserved + count(Key::Absent) >= QUORUM
+    }
+
+    fn apply(self, state: &mut State, step: Step) {
+        match step {
+            Step::Begin { client, later, placed } => {
+                begin(state, client, later);
+                self.attempt(state, client, placed);
+            }
+            Step::Attempt { client } => self.attempt(state, client, !self.is_foreign(client)),
+            Step::GiveBack { client, penalty, open } => self.give_back(state, client, penalty, open),
+            Step::Leave { client } => {
+                let kind = Kind::Release { place: Fate::Left, open: false };
+                send(state, client, kind, |_| true);
+                end(state, client, Phase::Idle);
+            }
+            Step::Release { client, open, next } => self.release_lock(state, client, open, next),
+            Step::Carry { client, node, delay } => {
+                if let Some(message) = state.nodes[node].links[client].take() {
+                    let granted = self.carry_out(state, node, client, message, delay);
+                    self.reply(state, node, client, message, granted);
+                }
+            }
+            Step::CarryStray { client, node } => {
+                if let Some(message) = state.nodes[node].links[client].stray.take() {
+                    self.carry_out(state, node, client, message, 0);
+                }
+            }
+            Step::Expire { node } => {
+                state.nodes[node].key = Key::Absent;
+                state.opened = true;
+            }
+            Step::Fault { kind, client, node } => {
+                state.faults += 1;
+                for client in &mut state.clients {
+                    (client.entered, client.overtaken) = (false, 0);
+                }
+                self.fault(state, kind, client, node);
+            }
+        }
+        self.decide(state);
+        note_entered(state);
+    }
+
+    fn attempt(self, state: &mut State, number: usize, placed: bool) {
+        let client = &mut state.clients[number];
+        client.phase = Phase::Trying;
+        client.attempt += 1;
+        client.tries += 1;
+        client.plain = !placed;
+        send_acquires(state, number);
+    }
+
+    /// Releases a failed attempt on the nodes that have not denied it.
+    pub(crate) fn give_back(self, state: &mut State, number: usize, penalty: u8, open: bool) {
+        let votes = state.nodes.map(|node| node.links[number].vote);
+        let failed = votes.iter().filter(|vote| **vote == Vote::Failed).count();
+        let client = &mut state.clients[number];
+        client.penalty += penalty;
+        let place = if client.plain || failed >= QUORUM { Fate::Unnamed } else { Fate::Kept };
+        state.open_turns += u8::from(open);
+        send(state, number, Kind::Release { place, open }, |vote| vote != Vote::Denied);
+        end(state, number, Phase::Waiting);
+    }
+
+    fn release_lock(self, state: &mut State, number: usize, open: bool, next: Option<bool>) {
+        state.open_turns += u8::from(open);
+        let placed = !state.clients[number].plain;
+        let left =
+            if placed && self.variant != Variant::LockKeepsItsPlace { Fate::Left } else { Fate::Unnamed };
+        let place = if next.is_some() { Fate::LeftToNext } else { left };
+        send(state, number, Kind::Release { place, open }, |_| true);
+        end(state, number, Phase::Idle);
+        if let Some(later) = next {
+            begin(state, number, later);
+            state.clients[number].phase = Phase::Waiting;
+        }
+    }
+
+    /// Records the reply to a request.
+    pub(crate) fn reply(
+        self,
+        state: &mut State,
+        node: usize,
+        client: usize,
+        message: Message,
+        granted: bool,
+    ) {
+        if !self.is_awaited(state, client, message) {
+            return;
+        }
+        let admitted = state.nodes[node].lost_by & !(1 << client) == 0;
+        state.nodes[node].links[client].vote = match (admitted, granted) {
+            (false, _) => Vote::Failed,
+            (true, true) => Vote::Granted,
+            (true, false) => Vote::Denied,
+        };
+    }
+
+    fn is_awaited(self, state: &State, client: usize, message: Message) -> bool {
+        let owner = &state.clients[client];
+        let is_acquire = matches!(message.kind, Kind::Acquire { .. });
+        is_acquire && owner.attempt == message.attempt && owner.phase == Phase::Trying
+    }
+
+    fn fault(self, state: &mut State, kind: Fault, client: usize, number: usize) {
+        let node = &mut state.nodes[number];
+        match kind {
+            Fault::Late | Fault::Repeat | Fault::NoReply => {
+                let Some(message) = node.links[client].take() else { return };
+                if kind != Fault::NoReply {
+                    node.links[client].stray = Some(message);
+                }
+                let granted = kind != Fault::Late && self.carry_out(state, number, client, message, 0);
+                if kind == Fault::Repeat {
+                    self.reply(state, number, client, message, granted);
+                } else if self.is_awaited(state, client, message) {
+                    state.nodes[number].links[client].vote = Vote::Failed;
+                }
+            }
+            Fault::Death => end(state, client, Phase::Dead),
+            Fault::Pause => {
+                node.key = Key::Absent;
+                state.opened = true;
+            }
+            Fault::Loss => {
+                (node.key, node.waiters) = Default::default();
+                state.opened = true;
+                for (client, owner) in state.clients.iter().enumerate() {
+                    if matches!(owner.phase, Phase::Trying | Phase::Held) {
+                        node.lost_by |= 1 << client;
+                    }
+                    let vote = &mut node.links[client].vote;
+                    if *vote == Vote::Granted {
+                        *vote = Vote::GrantedAndLost;
+                    }
+                }
+            }
+            Fault::LossOfWaiters => node.waiters = Default::default(),
+            Fault::ClockStep => {
+                for score in node.waiters.iter_mut().flatten().filter(|score| **score > 0) {
+                    *score += 4;
+                }
+            }
+        }
+    }
+
+    /// Decides every attempt whose result is certain.
+    pub(crate) fn decide(self, state: &mut State) {
+        for number in 0..CLIENTS {
+            if state.clients[number].phase != Phase::Trying {
+                continue;
+            }
+            let place = state.place(number);
+            let counts = |node: usize| {
+                let granted =
+                    matches!(state.nodes[node].links[number].vote, Vote::Granted | Vote::GrantedAndLost);
+                let reserved = state.nodes[node].key == Key::Reserved(place);
+                granted || reserved && self.variant == Variant::ReservationIsAVote
+            };
+            let granted = (0..NODES).filter(|node| counts(*node)).count();
+            let pending = state.nodes.iter().filter(|node| node.links[number].vote == Vote::Pending).count();
+            if granted >= QUORUM {
+                state.clients[number].phase = Phase::Held;
+                note_overtaken(state, number);
+            } else if granted + pending < QUORUM {
+                state.clients[number].phase = Phase::Failed;
+            }
+        }
+    }
+
+    /// Returns true if the votes of a failed attempt are split.
+    fn is_split(self, state: &State, client: usize) -> bool {
+        let mut votes = state.nodes.iter().map(|node| node.links[client].vote);
+        let failed = votes.clone().filter(|vote| *vote == Vote::Failed).count();
+        failed < QUORUM && votes.any(|vote| matches!(vote, Vote::Granted | Vote::GrantedAndLost))
+    }
+}
+
+/// Sends the acquires of an attempt.
+pub(crate) fn send_acquires(state: &mut State, number: usize) {
+    for node in &mut state.nodes {
+        node.links[number].vote = Vote::Pending;
+    }
+    let placed = !state.clients[number].plain;
+    send(state, number, Kind::Acquire { placed }, |_| true);
+}
+
+fn begin(state: &mut State, number: usize, later: bool) {
+    state.epoch += u8::from(later);
+    let client = &mut state.clients[number];
+    client.begins[usize::from(client.requests)] = state.epoch;
+    client.requests += 1;
+    (client.tries, client.penalty, client.entered, client.overtaken) = (0, 0, false, 0);
+}
+
+/// Ends an attempt or a lock.
+pub(crate) fn end(state: &mut State, number: usize, phase: Phase) {
+    let client = &mut state.clients[number];
+    client.phase = phase;
+    client.plain = false;
+    if phase != Phase::Waiting {
+        (client.entered, client.overtaken) = (false, 0);
+    }
+    for node in &mut state.nodes {
+        node.links[number].vote = Vote::None;
+        node.lost_by &= !(1 << number);
+    }
+}
+
+/// Sends a request to the nodes with such a vote.
+fn send(state: &mut State, number: usize, kind: Kind, to: impl Fn(Vote) -> bool) {
+    let Client { attempt, requests, penalty, .. } = state.clients[number];
+    let message = Message { kind, attempt, request: requests - 1, penalty };
+    for node in &mut state.nodes {
+        if to(node.links[number].vote) {
+            node.links[number].send(message);
+        }
+    }
+}
+
+/// Counts the turn of a client for each waiter that has been overtaken.
+fn note_overtaken(state: &mut State, winner: usize) {
+    let Client { plain, requests, begins, .. } = state.clients[winner];
+    let began = |client: &Client| client.begins[usize::from(client.requests.max(1)) - 1];
+    let own = begins[usize::from(requests) - 1];
+    let opened = state.opened;
+    for client in state.clients.iter_mut().filter(|client| client.entered && began(client) < own) {
+        if plain {
+            state.barged |= !opened;
+        } else {
+            client.overtaken = (client.overtaken + 1).min(7);
+        }
+    }
+}
+
+/// Notes which places are entered on all nodes.
+fn note_entered(state: &mut State) {
+    for number in 0..CLIENTS {
+        let place = state.place(number);
+        let known = |node: usize| {
+            let mut node = state.nodes[node];
+            node.key == Key::Reserved(place) || *node.entry(place) > 0
+        };
+        let entered = state.is_living(place) && (0..NODES).all(known);
+        state.clients[number].entered |= entered;
+    }
+}
+
+impl Model for Turns {
+    type State = State;
+    type Step = Step;
+    type Property = Property;
+
+    const PROPERTIES: &'static [Property] = &PROPERTIES;
+
+    fn first(&self) -> State {
+        let mut state = State::default();
+        let holder = self.scope.roles.iter().rposition(|role| *role != Role::Absent);
+        if let Some(client) = holder.filter(|_| self.scope.held) {
+            state.clients[client] =
+                Client { phase: Phase::Held, requests: 1, attempt: 1, ..Client::default() };
+            for node in &mut state.nodes {
+                node.key = Key::Token { client, attempt: 1 };
+                node.links[client].vote = Vote::Granted;
+            }
+        }
+        state
+    }
+
+    fn steps(&self, state: &State, steps: &mut Vec<Step>) {
+        (0..CLIENTS).for_each(|client| self.steps_of_client(state, client, steps));
+        (0..NODES).for_each(|node| self.steps_of_node(state, node, steps));
+    }
+
+    fn next(&self, state: &State, step: Step) -> State {
+        let mut next = *state;
+        self.apply(&mut next, step);
+        next
+    }
+
+    fn key(&self, state: &State) -> impl AsRef<[u64]> {
+        state.key()
+    }
+
+    fn holds(&self, property: Property, state: &State) -> bool {
+        property.holds(*self, state)
+    }
+}

@@ -1,0 +1,319 @@
+//! A state of the world: the clients, the nodes, and every message in flight.
+
+use crate::order::scope::{CLIENTS, NODES, REQUESTS};
+
+/// The number of requests that may be in flight from a client to a node, in their order.
+pub(crate) const QUEUE: usize = 5;
+
+/// A complete state of the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub(crate) clients: [Client; CLIENTS],
+    pub(crate) nodes: [Node; NODES],
+    /// The time at which the last request began. Requests that begin in one epoch have no common order on all nodes.
+    pub(crate) epoch: u8,
+    /// The number of faults so far.
+    pub(crate) faults: u8,
+    /// The number of open turns so far.
+    pub(crate) open_turns: u8,
+    /// True if a key became absent that was not handed over: an open turn, an expiry, a foreign release.
+    pub(crate) opened: bool,
+    /// True if a plain attempt overtook a waiter before any key became absent.
+    pub(crate) barged: bool,
+}
+
+/// A client and its last request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub(crate) phase: Phase,
+    /// The number of requests so far, up to the current one.
+    pub(crate) requests: u8,
+    /// The epochs in which the requests began.
+    pub(crate) begins: [u8; REQUESTS],
+    /// The number of attempts so far, which is the number of the last token.
+    pub(crate) attempt: u8,
+    /// The number of attempts of the current request.
+    pub(crate) tries: u8,
+    /// True if the last attempt carries no place.
+    pub(crate) plain: bool,
+    /// The penalty of the current request.
+    pub(crate) penalty: u8,
+    /// True if the place is, or was, entered on all nodes, and no fault has occurred since.
+    pub(crate) entered: bool,
+    /// The number of turns of requests that began later, since the place was entered on all nodes.
+    pub(crate) overtaken: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    #[default]
+    Idle,
+    /// An attempt is in progress.
+    Trying,
+    /// The attempt has failed, and its releases are not yet sent.
+    Failed,
+    /// The request waits for its next attempt.
+    Waiting,
+    /// The request has a quorum.
+    Held,
+    /// The client has ended.
+    Dead,
+}
+
+/// The place of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) client: usize,
+    pub(crate) request: u8,
+}
+
+/// A node: the key, the waiters, and what is in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) key: Key,
+    /// The score of each place, plus one. Zero is no entry.
+    pub(crate) waiters: [[u8; REQUESTS]; CLIENTS],
+    pub(crate) links: [Link; CLIENTS],
+    /// The clients whose attempts began before a loss of data and have not ended: until then, the node has no vote.
+    pub(crate) lost_by: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Key {
+    #[default]
+    Absent,
+    /// The lock of an attempt.
+    Token {
+        /// The client.
+        client: usize,
+        /// The number of its attempt.
+        attempt: u8,
+    },
+    /// The next turn of a place.
+    Reserved(Place),
+}
+
+/// The requests of a client to a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The requests in flight, in the order in which they are carried out.
+    pub(crate) queue: [Option<Message>; QUEUE],
+    /// A request in flight without an order: its connection broke, or it is a copy.
+    pub(crate) stray: Option<Message>,
+    pub(crate) vote: Vote,
+}
+
+/// A request to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) kind: Kind,
+    /// The number of the attempt, which identifies its token.
+    pub(crate) attempt: u8,
+    /// The number of the request, which identifies its place.
+    pub(crate) request: u8,
+    /// The penalty when the message was sent.
+    pub(crate) penalty: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Acquire, with or without a place.
+    Acquire {
+        /// True if the attempt has a place.
+        placed: bool,
+    },
+    /// Release.
+    Release {
+        /// What becomes of the place.
+        place: Fate,
+        /// True if the release hands over to nobody.
+        open: bool,
+    },
+}
+
+/// What a release does with a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It names none.
+    Unnamed,
+    /// The request waits on.
+    Kept,
+    /// The request has ended.
+    Left,
+    /// The request has ended, and the next one of its process waits.
+    LeftToNext,
+}
+
+/// The vote in the last attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Vote {
+    #[default]
+    None,
+    Pending,
+    Granted,
+    /// Granted, and the node has lost the key since.
+    GrantedAndLost,
+    Denied,
+    Failed,
+}
+
+/// A packed state without the names of the nodes.
+pub(crate) type StateKey = [u64; 2 + NODES * NODE_WORDS];
+
+const NODE_WORDS: usize = 5;
+
+impl State {
+    /// Returns true if the request of a place waits or attempts.
+    pub(crate) fn is_living(&self, place: Place) -> bool {
+        let client = &self.clients[place.client];
+        let waits = match client.phase {
+            Phase::Trying | Phase::Failed => !client.plain,
+            Phase::Waiting => true,
+            Phase::Idle | Phase::Held | Phase::Dead => false,
+        };
+        waits && client.requests == place.request + 1
+    }
+
+    /// Returns true if a request is in flight that its connection still orders.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.nodes.iter().flat_map(|node| node.links).any(|link| link.queue[0].is_some())
+    }
+
+    /// Returns the place of the last request of a client.
+    pub(crate) fn place(&self, client: usize) -> Place {
+        Place { client, request: self.clients[client].requests.saturating_sub(1) }
+    }
+
+    /// Returns the same key for states that differ only in the names of the nodes, and for no others.
+    pub(crate) fn key(&self) -> StateKey {
+        let mut nodes = self.nodes.map(|node| node.packed());
+        nodes.sort_unstable();
+        let mut words = Words::<2>::default();
+        for client in &self.clients {
+            words.push(client.phase as u8, 3);
+            words.push(client.requests, 2);
+            client.begins.iter().for_each(|begin| words.push(*begin, 3));
+            words.push(client.attempt, 3);
+            words.push(client.tries, 3);
+            words.push(client.penalty, 3);
+            words.push(client.overtaken, 3);
+            words.push(u8::from(client.plain) << 1 | u8::from(client.entered), 2);
+        }
+        words.push(self.epoch, 3);
+        words.push(self.faults, 2);
+        words.push(self.open_turns, 2);
+        words.push(u8::from(self.opened) << 1 | u8::from(self.barged), 2);
+        let mut key = [0; 2 + NODES * NODE_WORDS];
+        key[..2].copy_from_slice(&words.words);
+        for (number, node) in nodes.iter().enumerate() {
+            let begin = 2 + number * NODE_WORDS;
+            key[begin..begin + NODE_WORDS].copy_from_slice(node);
+        }
+        key
+    }
+}
+
+/// Packs small numbers.
+struct Words<const N: usize> {
+    words: [u64; N],
+    bits: usize,
+}
+
+impl<const N: usize> Default for Words<N> {
+    fn default() -> Self {
+        Self { words: [0; N], bits: 0 }
+    }
+}
+
+impl<const N: usize> Words<N> {
+    fn push(&mut self, number: u8, bits: usize) {
+        debug_assert!(u32::from(number) < 1 << bits, "{number} has more than {bits} bits");
+        if self.bits % 64 + bits > 64 {
+            self.bits = self.bits.next_multiple_of(64);
+        }
+        self.words[self.bits / 64] |= u64::from(number) << (self.bits % 64);
+        self.bits += bits;
+    }
+}
+
+impl Node {
+    /// Returns the place with the smallest score, except one.
+    pub(crate) fn first(&self, except: Option<Place>) -> Option<(u8, Place)> {
+        self.places().filter(|(_, place)| except != Some(*place)).min_by_key(|(score, _)| *score)
+    }
+
+    /// Returns the place with the greatest score.
+    pub(crate) fn last(&self) -> Option<(u8, Place)> {
+        let mut places = self.places();
+        let first = places.next()?;
+        Some(places.fold(first, |last, place| if place.0 > last.0 { place } else { last }))
+    }
+
+    /// Returns the places that wait, with their scores.
+    fn places(&self) -> impl Iterator<Item = (u8, Place)> {
+        let clients = self.waiters.iter().enumerate();
+        let places = clients.flat_map(|(client, scores)| {
+            (0..).zip(scores).map(move |(request, score)| (*score, Place { client, request }))
+        });
+        places.filter(|(score, _)| *score > 0)
+    }
+
+    /// Returns the entry of a place.
+    pub(crate) fn entry(&mut self, place: Place) -> &mut u8 {
+        &mut self.waiters[place.client][usize::from(place.request)]
+    }
+
+    fn packed(&self) -> [u64; NODE_WORDS] {
+        let mut words = Words::<NODE_WORDS>::default();
+        let (kind, client, number) = match self.key {
+            Key::Absent => (0, 0, 0),
+            Key::Token { client, attempt } => (1, client, attempt),
+            Key::Reserved(place) => (2, place.client, place.request),
+        };
+        words.push(kind, 2);
+        words.push(u8::try_from(client).unwrap_or_default(), 2);
+        words.push(number, 3);
+        words.push(self.lost_by, 3);
+        self.waiters.iter().flatten().for_each(|score| words.push(*score, 6));
+        for link in &self.links {
+            words.push(link.vote as u8, 3);
+            for message in link.queue.iter().chain([&link.stray]) {
+                match message {
+                    None => words.push(0, 4),
+                    Some(message) => {
+                        let kind = match message.kind {
+                            Kind::Acquire { placed } => 1 + u8::from(placed),
+                            Kind::Release { place, open } => 3 + (place as u8) * 2 + u8::from(open),
+                        };
+                        words.push(kind, 4);
+                        words.push(message.attempt, 3);
+                        words.push(message.request, 2);
+                        words.push(message.penalty, 3);
+                    }
+                }
+            }
+        }
+        words.words
+    }
+}
+
+impl Link {
+    /// Appends a request.
+    pub(crate) fn send(&mut self, message: Message) {
+        if let Some(free) = self.queue.iter_mut().find(|slot| slot.is_none()) {
+            *free = Some(message);
+        }
+    }
+
+    /// Returns true if three more requests may be sent.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue[QUEUE - 3].is_none()
+    }
+
+    /// Removes the first request.
+    pub(crate) fn take(&mut self) -> Option<Message> {
+        let first = self.queue[0].take();
+        self.queue.rotate_left(1);
+        first
+    }
+}
