@@ -134,7 +134,7 @@ pub const SCOPES: &[Scope] = &[
     Scope { requests: [1, 2, 0], attempts: 1, overtaken: 1, open_turns: 1, next: true, ..SMALL },
     Scope { open_turns: 1, leaves: true, plain: true, ..SMALL },
     Scope { faults: 1, kinds: Fault::CLIENTS, ..SMALL },
-    Scope { attempts: 1, faults: 1, ..SMALL },
+    Scope { attempts: 1, overtaken: 1, faults: 1, ..SMALL },
     HELD,
     Scope { attempts: 2, delays: false, ..HELD },
     Scope { requests: [1, 2, 1], attempts: 2, delays: false, ..HELD },
