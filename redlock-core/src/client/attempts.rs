@@ -282,14 +282,9 @@ impl CheckedRequest {
             if let (RetryCause::Contended, Some(waiter)) = (retry_cause, &mut waiter) {
                 waiter.denied(&token, failure.has_grants());
             }
-            if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
-                let holder = failure.holder();
-                // If the attempt overtook the release, it is repeated once after the release.
-                if let Some(position) = unconfirmed.iter().position(|token| Some(token) == holder) {
-                    let token = unconfirmed.swap_remove(position);
-                    if Box::pin(self.confirmed(place, &token, policy)).await {
-                        continue;
-                    }
+            if let Some(place) = place.as_ref().filter(|_| !unconfirmed.is_empty()) {
+                if Box::pin(self.overtook(&failure, place, &mut unconfirmed, policy)).await {
+                    continue;
                 }
             }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
@@ -387,6 +382,23 @@ impl CheckedRequest {
     pub(super) fn queued(&self) -> Error {
         let message = format!("{} is locked by, or queued for, another task in this process", self.resources);
         Error::new(ErrorKind::Contended, message)
+    }
+
+    /// Returns whether the attempt overtook the release of a lease of this process, which is confirmed now.
+    ///
+    /// Such an attempt is repeated once.
+    async fn overtook(
+        &self,
+        failure: &Failure,
+        place: &QueuePlace,
+        unconfirmed: &mut Vec<Token>,
+        policy: &RetryPolicy,
+    ) -> bool {
+        let Some(position) = unconfirmed.iter().position(|token| Some(token) == failure.holder()) else {
+            return false;
+        };
+        let token = unconfirmed.swap_remove(position);
+        self.confirmed(place, &token, policy).await
     }
 
     /// Waits until the release of a lease of this process is confirmed. Returns `false` if time ran out.

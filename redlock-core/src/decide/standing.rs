@@ -91,7 +91,7 @@ pub(crate) enum Reserved<'a> {
 /// should try to resolve it.
 ///
 /// The requests with the most nodes do. Each of them makes an attempt, which fails, and its releases change the order.
-pub(crate) fn is_split<'a>(nodes: impl Iterator<Item = Reserved<'a>> + Clone, quorum: usize) -> bool {
+pub(crate) fn is_split<'a>(nodes: &(impl Iterator<Item = Reserved<'a>> + Clone), quorum: usize) -> bool {
     let count = |wanted: Reserved<'_>| nodes.clone().filter(|reserved| *reserved == wanted).count();
     let own = count(Reserved::Own);
     let others = nodes.clone().filter(|reserved| matches!(reserved, Reserved::Other(_)));
@@ -134,7 +134,7 @@ mod tests {
     fn requests_with_the_most_nodes_resolve_a_split() {
         use Reserved::{Nothing, Other, Own};
         let (b, c) = (Token::from_bytes("b"), Token::from_bytes("c"));
-        let split = |nodes: &[Reserved<'_>]| is_split(nodes.iter().copied(), 3);
+        let split = |nodes: &[Reserved<'_>]| is_split(&nodes.iter().copied(), 3);
         assert!(split(&[Own, Own, Other(&b), Other(&b), Other(&c)]), "nobody has a quorum");
         assert!(split(&[Own, Other(&b), Other(&c)]), "the two other nodes do not reply");
         assert!(!split(&[Own, Other(&b), Other(&b), Other(&c), Nothing]), "another has more nodes");

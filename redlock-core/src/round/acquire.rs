@@ -174,21 +174,24 @@ impl Acquire {
         if self.state == State::Open {
             self.record.with(|lease| lease.end(now));
             self.state = State::Lost { too_slow, is_abandoned };
-            let lane = if is_abandoned || too_slow { Lane::Release } else { self.stay(now) };
+            let stays = !is_abandoned && !too_slow && self.stay(now);
             for node in (0..self.rules.nodes).filter(|node| !self.votes.is_pending(*node)) {
-                io.send(node, lane);
+                let is_denied = matches!(self.votes.outcome(node), Outcome::Denied(_));
+                // The node has entered the place with the denial, unless the order changes with the split.
+                let has_entered = self.has_place() && is_denied && self.votes.tally().granted() == 0;
+                io.send(node, if stays && !has_entered { Lane::Stay } else { Lane::Release });
             }
         }
     }
 
-    /// Keeps the place of the request, if other clients have denied the attempt. Returns the lane of its releases.
-    fn stay(&mut self, now: Instant) -> Lane {
-        let is_denied =
-            matches!(self.deciding().decide(RoundKind::Acquire), Decision::Lost(Some(Lost::Denied)));
-        let Some(place) = self.place.as_deref_mut().filter(|_| is_denied) else { return Lane::Release };
+    /// Keeps the place of the request, if other clients have denied the attempt. Returns whether it does.
+    fn stay(&mut self, now: Instant) -> bool {
+        let decision = self.deciding().decide(RoundKind::Acquire);
+        let is_denied = matches!(decision, Decision::Lost(Some(Lost::Denied)));
+        let Some(place) = self.place.as_deref_mut().filter(|_| is_denied) else { return false };
         place.standing.denied(self.record.claim.token(), self.votes.tally().granted() > 0);
         place.staying = place.standing.place(now).map(|place| self.record.claim.with_place(place));
-        Lane::Stay
+        true
     }
 
     /// Returns whether the request has a place on every node that denies the attempt.

@@ -124,7 +124,7 @@ impl<'a> LockWatcher<'a> {
                     self.probes.tried();
                     return Poll::Ready(self.free());
                 }
-                _ if self.has_place && is_split(self.reserved(), nodes.quorum()) => {
+                _ if self.has_place && is_split(&self.reserved(), nodes.quorum()) => {
                     return Poll::Ready(WakeReason::Reserved);
                 }
                 Readiness::Watched(at) => (if may_exceed { SAFETY } else { delay }, at),

@@ -19,13 +19,10 @@ fn waiting(resource: &str, token: &str, place: &str, seconds: u64) -> Claim {
     claim(resource, token).with_place(self::place(place, seconds))
 }
 
+/// Returns a place. The name is a hexadecimal digit, so that the identity has the format of this crate.
 fn place(name: &str, seconds: u64) -> Place {
-    let id = Token::from_bytes(format!("next#{:0>40}", hex(name)));
+    let id = Token::from_bytes(format!("next#{name:0>40}"));
     Place::new(id, Duration::from_secs(seconds), Duration::from_secs(600))
-}
-
-fn hex(name: &str) -> String {
-    name.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the claim that gives a place up.

@@ -71,9 +71,9 @@ impl Store {
         let reply = acquire(self)?;
         let places = self.places.entry(resource.clone()).or_default();
         if reply.is_grant() {
-            places.remove(&place.id)
+            places.remove(&place.id);
         } else {
-            places.put(place, now)
+            places.put(place, now);
         }
         self.forget_places(resource);
         Ok(reply)
