@@ -16,7 +16,7 @@ EXTENDS Naturals, FiniteSets, TLC
 CONSTANTS
     Clients, Nodes,     \* sets of model values
     Attempts,           \* the number of attempts of each client
-    Extensions,         \* the number of extensions of each lease
+    Extensions,         \* the number of extensions of all leases together
     Ttl,                \* the longest TTL, which all clients state and use, in ticks
     Start,              \* what clients and nodes know at the beginning: "admitted", "new clients" or "new nodes"
     Broken,             \* "None", or the name of a rule that is broken
@@ -130,20 +130,26 @@ Begin(c) ==
     /\ request' = [request EXCEPT ![c] = [n \in Nodes |-> [acquire |-> Sent(c, n), extend |-> "none"]]]
     /\ UNCHANGED <<link, data, copy, identity, losses, intact>>
 
+\* The present leases together have extensions left.
+MayExtend == \A c, d \in Clients : client[c].extensions + (IF c = d THEN 0 ELSE client[d].extensions) < Extensions
+
 \* Code: redlock-core/src/round/extend.rs begin
 Extend(c) ==
-    /\ client[c].phase = "held" /\ client[c].valid > 0 /\ client[c].extensions < Extensions
+    /\ client[c].phase = "held" /\ client[c].valid > 0 /\ MayExtend
     /\ client' = [client EXCEPT ![c].phase = "extending", ![c].extensions = @ + 1, ![c].since = 0]
     /\ request' = [request EXCEPT ![c] = [n \in Nodes |-> [request[c][n] EXCEPT !.extend = Sent(c, n)]]]
     /\ UNCHANGED <<link, data, copy, identity, losses, intact>>
 
 \* The requests of a client that has won a round. An acquire that is still in flight has no vote any more. After an
-\* extension, nodes that have denied it are refilled, which equals an acquire without a vote.
+\* extension, nodes that have denied it are refilled, which equals an acquire without a vote. If no extension follows,
+\* the requests in flight could only prevent grants, and are dropped.
 \* Code: redlock-core/src/round/extend.rs refill
 AfterWin(is, requests, votes) ==
     [n \in Nodes |->
         LET isRefilled == is.phase = "extending" /\ requests[n].extend = "none" /\ n \notin votes
-        IN [requests[n] EXCEPT !.acquire = IF isRefilled \/ @ # "none" THEN "uncounted" ELSE "none"]]
+        IN IF MayExtend
+           THEN [requests[n] EXCEPT !.acquire = IF isRefilled \/ @ # "none" THEN "uncounted" ELSE "none"]
+           ELSE NoRequests]
 
 \* The grant of a node. Its vote counts if the node was admitted when the request was sent, and still is. Otherwise it
 \* is neither a grant nor a denial.

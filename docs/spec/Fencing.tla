@@ -23,8 +23,8 @@ CONSTANTS
 
 Rules == {
     "None",
-    "QuorumOfHalf",             \* half of the nodes are a quorum
-    "OneCounter",               \* the counter of the first node to reply is the token
+    "QuorumOfHalf",             \* half of the nodes are a quorum, so a minority chooses the token
+    "LeastCounter",               \* the counter of the first node to reply is the token
     "NoConfirmation",           \* a quorum of replies is enough, even if they differ
     "MinorityConfirms",         \* one node is enough to confirm the token
     "ConfirmIgnoresTheOwner",   \* a confirm checks the counter, but not the key
@@ -84,8 +84,8 @@ Replied(is, n, number) ==
     LET replies == is.replies \cup {n}
         numbers == [is.numbers EXCEPT ![n] = number]
         values == {numbers[m] : m \in replies}
-        token == IF Broken = "OneCounter" THEN CHOOSE x \in values : \A y \in values : x <= y ELSE Maximum(values)
-        isSettled == Cardinality(values) = 1 \/ Broken \in {"NoConfirmation", "OneCounter"}
+        token == IF Broken = "LeastCounter" THEN CHOOSE x \in values : \A y \in values : x <= y ELSE Maximum(values)
+        isSettled == Cardinality(values) = 1 \/ Broken \in {"NoConfirmation", "LeastCounter"}
     IN IF Cardinality(replies) < Quorum
        THEN [is EXCEPT !.replies = replies, !.numbers = numbers]
        ELSE [is EXCEPT !.replies = {}, !.numbers = None.numbers, !.token = token,

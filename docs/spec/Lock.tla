@@ -223,7 +223,7 @@ NodeReleases(n, request) ==
     /\ key' = [key EXCEPT ![n] = NoKey]
     /\ UNCHANGED replies
 
-\* DeadNodes of the nodes carry out nothing. The nodes are interchangeable, so it does not matter which.
+\* DeadNodes of the nodes carry out nothing. If there are any, nodes are not alike.
 LiveNodes == CHOOSE live \in SUBSET Nodes : Cardinality(live) = Cardinality(Nodes) - DeadNodes
 
 CarryOut ==
@@ -273,7 +273,7 @@ Next ==
 
 Spec == Init /\ [][Next]_vars
 
-\* Clients are alike, and so are nodes.
+\* Clients are alike, and so are nodes unless some are dead.
 Symmetry == Permutations(Clients) \cup Permutations(Nodes)
 SymmetryOfClients == Permutations(Clients)
 

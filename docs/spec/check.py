@@ -30,6 +30,16 @@ def missing_code():
                 yield f"{module.name}:{number}: {' '.join([path, *names])}"
 
 
+def unused():
+    """Returns the broken rules and the states to be reached that no configuration names."""
+    for module in sorted(FOLDER.glob("*.tla")):
+        text = module.read_text()
+        named = " ".join(path.read_text() for path in (FOLDER / module.stem).glob("*.cfg"))
+        rules = re.search(r"^Rules == \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+        names = re.findall(r'^    "(\w+)"', rules[1], re.MULTILINE) + re.findall(r"^(Never\w+) ==", text, re.MULTILINE)
+        yield from (f"{module.name}: {name}" for name in names if not re.search(rf"\b{name}\b", named))
+
+
 def run(jar, module, configuration):
     """Runs TLC, and returns its output and its seconds of CPU time."""
     with tempfile.TemporaryDirectory() as folder:
@@ -79,9 +89,9 @@ def checks(path):
 
 def main():
     jar, pattern = str(Path(sys.argv[1]).resolve()), "".join(sys.argv[2:3])
-    gone = list(missing_code())
-    if gone:
-        sys.exit("code that the specifications name is gone:\n" + "\n".join(gone))
+    for problem, places in [("code that is gone", missing_code()), ("names without a configuration", unused())]:
+        if found := list(places):
+            sys.exit("\n".join([f"{problem}:", *found]))
     paths = [path for path in sorted(FOLDER.glob("*/*.cfg")) if pattern in str(path.relative_to(FOLDER))]
     if not paths:
         sys.exit(f"no configuration matches {pattern}")
