@@ -18,7 +18,7 @@ CONSTANTS
     Attempts,           \* the number of attempts of each client
     Extensions,         \* the number of extensions of all leases together
     Ttl,                \* the longest TTL, which all clients state and use, in ticks
-    Start,              \* what clients and nodes know at the beginning: "admitted", "new clients" or "new nodes"
+    Start,              \* what clients and nodes know at the beginning: "admitted" or "new clients"
     Broken,             \* "None", or the name of a rule that is broken
     \* Assumptions:
     Losses,             \* the number of losses of data
@@ -43,7 +43,7 @@ Rules == {
 }
 
 ASSUME
-    /\ Broken \in Rules /\ Start \in {"admitted", "new clients", "new nodes"}
+    /\ Broken \in Rules /\ Start \in {"admitted", "new clients"}
     /\ LossKinds \subseteq AllLosses /\ AllowClockStep \in BOOLEAN
 
 VARIABLES
@@ -106,12 +106,11 @@ Idle(attempts) == [
     phase |-> "idle", attempts |-> attempts, extensions |-> 0, since |-> 0, valid |-> 0, votes |-> {}, counted |-> {}]
 
 Init ==
-    LET isNew == Start = "new nodes"
-        stamped == [NoData EXCEPT !.stamp = <<1, 0>>, !.age = Ttl]
+    LET stamped == [NoData EXCEPT !.stamp = <<1, 0>>, !.age = Ttl]
     IN /\ client = [c \in Clients |-> Idle(0)]
        /\ request = [c \in Clients |-> [n \in Nodes |-> NoRequests]]
        /\ link = [c \in Clients |-> [n \in Nodes |-> IF Start = "admitted" THEN "checked" ELSE "unchecked"]]
-       /\ data = [n \in Nodes |-> IF isNew THEN NoData ELSE stamped]
+       /\ data = [n \in Nodes |-> stamped]
        /\ copy = [n \in Nodes |-> NoCopy]
        /\ identity = [n \in Nodes |-> <<1, 0>>]
        /\ losses = 0
