@@ -1,7 +1,7 @@
 """Runs TLC on the configurations of the specifications. scripts/spec prepares the JAR file.
 
-The first line of a configuration states what is expected: `\\* expect: holds`, or `\\* expect: violates NAME ..`. For the
-second, TLC runs once for each name, with this property alone.
+The first line of a configuration states what is expected: `\\* expect: holds`, or `\\* expect: violates NAME ..`. For
+the second, TLC runs once for each name, with this property alone.
 """
 
 import re
