@@ -7,7 +7,7 @@
 use fred::types::config::{Config, Server, ServerConfig};
 use redlock_core::Error;
 use redlock_wire::tls::{check_certificates, has_certificates};
-use redlock_wire::{Address, Endpoint, Options};
+use redlock_wire::{Address, Endpoint, Options, Sentinels};
 
 use crate::connection::Connector;
 use crate::tls;
@@ -32,7 +32,7 @@ pub trait IntoConnector {
     /// # Errors
     ///
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the address is malformed, or this build does not
-    ///   support its TLS or Unix socket. A cluster or sentinels are not an independent server and are rejected too, and
+    ///   support its TLS or Unix socket. A [`Config`] of a cluster or of sentinels is rejected too, and
     ///   so is a database number above fred's limit of 255. The certificates of `options` are unusable, or the address
     ///   has no TLS for them. The message contains no password and no key.
     fn into_connector(self, options: &Options) -> Result<Connector, Error>;
@@ -47,6 +47,15 @@ impl IntoConnector for Address {
             ))
         })?;
         let server = match self.endpoint() {
+            Endpoint::Sentinels { service, .. } => {
+                let members = self.of_sentinels().into_iter().map(|address| address.into_connector(options));
+                let members = members.collect::<Result<Vec<_>, _>>()?;
+                // The host and the port are replaced by those that the sentinels name.
+                let server = self.at("sentinels", 0).into_connector(options)?;
+                let found = server.clone();
+                let sentinels = Sentinels::new(service, members, move |host, port| found.at(host, port));
+                return Ok(server.chosen_by(sentinels, self.endpoint().label()?));
+            }
             Endpoint::Tcp { host, port, .. } => {
                 ServerConfig::Centralized { server: Server::new(host.as_str(), *port) }
             }
@@ -80,8 +89,7 @@ impl IntoConnector for Config {
             #[cfg(unix)]
             ServerConfig::Unix { path } => Endpoint::unix(path),
             _ => {
-                let message =
-                    "invalid address: a node is one independent server, not a cluster or a set of sentinels";
+                let message = "invalid address: a cluster is not an independent server; for sentinels, pass a URL: redis+sentinel://...";
                 return Err(Error::invalid(message));
             }
         };

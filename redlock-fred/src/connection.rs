@@ -13,15 +13,18 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
-use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
+use fred::types::config::{
+    Blocking, Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig, TcpConfig,
+};
 use fred::types::{ConnectHandle, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Credentials, Failure, Hub, Reply, SocketHandle};
+use redlock_wire::{Command, Credentials, Endpoint, Failure, Hub, Reply, Sentinels, SocketHandle};
 use tokio::task::AbortHandle;
 
 use crate::command::{Packed, pack, send};
@@ -46,17 +49,32 @@ pub struct Connector {
     label: String,
     /// `true` if there is a relay between fred and the server.
     is_relayed: bool,
+    /// The sentinels that choose the server, if there are any.
+    sentinels: Option<Arc<Sentinels<Self>>>,
 }
 
 impl Connector {
     pub(crate) fn new(config: Config, label: String) -> Self {
-        Self { config, label, is_relayed: false }
+        Self { config, label, is_relayed: false, sentinels: None }
+    }
+
+    /// Returns the connector of another server, with the same login, TLS and relay.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Self {
+        let server = ServerConfig::Centralized { server: Server::new(host, port) };
+        let label = Endpoint::tcp(host, port, self.config.uses_tls()).to_string();
+        Self { config: Config { server, ..self.config.clone() }, label, sentinels: None, ..*self }
+    }
+
+    /// Returns the connector of a server that sentinels choose.
+    pub(crate) fn chosen_by(self, sentinels: Sentinels<Self>, label: String) -> Self {
+        Self { label, sentinels: Some(Arc::new(sentinels)), ..self }
     }
 
     /// Returns a connector with a relay.
     #[cfg(feature = "relay")]
     pub(crate) fn relayed(self) -> Self {
-        Self { is_relayed: true, ..self }
+        let sentinels = self.sentinels.as_ref().map(|sentinels| Arc::new(sentinels.map(Self::relayed)));
+        Self { is_relayed: true, sentinels, ..self }
     }
 
     #[cfg(test)]
@@ -126,13 +144,18 @@ impl redlock_wire::Connector for Connector {
         connected.await.map_err(|error| reply::not_connected(&error))
     }
 
-    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    /// Returns the name of the server: `10.0.0.1:6379`, `unix:/run/redis.sock`, or `mymaster@10.0.0.1:26379` with
+    /// sentinels.
     fn label(&self) -> &str {
         &self.label
     }
 
     fn password(&self) -> Option<&str> {
         self.config.password.as_deref()
+    }
+
+    fn sentinels(&self) -> Option<&Sentinels<Self>> {
+        self.sentinels.as_deref()
     }
 }
 

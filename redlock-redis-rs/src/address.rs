@@ -6,7 +6,7 @@
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use redlock_core::Error;
 use redlock_wire::tls::check_certificates;
-use redlock_wire::{Address, Endpoint, Options};
+use redlock_wire::{Address, Endpoint, Options, Sentinels};
 
 use crate::connection::Connector;
 use crate::tls::Tls;
@@ -45,6 +45,15 @@ impl IntoConnector for Address {
                 ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None }
             }
             Endpoint::Unix { path } => ConnectionAddr::Unix(path.clone()),
+            Endpoint::Sentinels { service, .. } => {
+                let members = self.of_sentinels().into_iter().map(|address| address.into_connector(options));
+                let members = members.collect::<Result<Vec<_>, _>>()?;
+                // The host and the port are replaced by those that the sentinels name.
+                let server = self.at("sentinels", 0).into_connector(options)?;
+                let found = server.clone();
+                let sentinels = Sentinels::new(service, members, move |host, port| found.at(host, port));
+                return Ok(server.chosen_by(sentinels, self.endpoint().label()?));
+            }
         };
         let mut login = RedisConnectionInfo::default().set_db(self.database().into());
         if let Some(user) = self.user() {

@@ -5,10 +5,11 @@
 //! every time limit, and are carried out late.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::ConnectionInfo;
-use redlock_wire::{Command, Credentials, Failure, Hub, Pipeline, Reply, SocketHandle};
+use redis::{ConnectionAddr, ConnectionInfo};
+use redlock_wire::{Command, Credentials, Endpoint, Failure, Hub, Pipeline, Reply, Sentinels, SocketHandle};
 
 use crate::command::{encode, words};
 use crate::net::{self, Task};
@@ -21,11 +22,29 @@ pub struct Connector {
     info: ConnectionInfo,
     tls: Option<Tls>,
     label: String,
+    /// The sentinels that choose the server, if there are any.
+    sentinels: Option<Arc<Sentinels<Self>>>,
 }
 
 impl Connector {
     pub(crate) fn new(info: ConnectionInfo, tls: Option<Tls>, label: String) -> Self {
-        Self { info, tls, label }
+        Self { info, tls, label, sentinels: None }
+    }
+
+    /// Returns the connector of another server, with the same login and TLS.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Self {
+        let host_name = host.to_owned();
+        let address = match self.tls {
+            Some(_) => ConnectionAddr::TcpTls { host: host_name, port, insecure: false, tls_params: None },
+            None => ConnectionAddr::Tcp(host_name, port),
+        };
+        let label = Endpoint::tcp(host, port, self.tls.is_some()).to_string();
+        Self::new(self.info.clone().set_addr(address), self.tls.clone(), label)
+    }
+
+    /// Returns the connector of a server that sentinels choose.
+    pub(crate) fn chosen_by(self, sentinels: Sentinels<Self>, label: String) -> Self {
+        Self { label, sentinels: Some(Arc::new(sentinels)), ..self }
     }
 
     #[cfg(test)]
@@ -129,13 +148,18 @@ impl redlock_wire::Connector for Connector {
         })
     }
 
-    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    /// Returns the name of the server: `10.0.0.1:6379`, `unix:/run/redis.sock`, or `mymaster@10.0.0.1:26379` with
+    /// sentinels.
     fn label(&self) -> &str {
         &self.label
     }
 
     fn password(&self) -> Option<&str> {
         self.info.redis_settings().password()
+    }
+
+    fn sentinels(&self) -> Option<&Sentinels<Self>> {
+        self.sentinels.as_deref()
     }
 }
 

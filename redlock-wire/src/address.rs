@@ -6,6 +6,8 @@
 //! | `rediss://…` | the same over TLS |
 //! | `valkey://…`, `valkeys://…` | aliases of the two |
 //! | `unix:///path[?db=1&user=…&pass=…]` | a Unix socket |
+//! | `redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/service[/database][?sentinel_username=…&sentinel_password=…]` | the master that sentinels name; their default port is 26379 |
+//! | `rediss+sentinel://…`, `valkey+sentinel://…`, `valkeys+sentinel://…` | the same over TLS, and aliases |
 //!
 //! User and password are percent-decoded. They never appear in an error, a `Debug` output or a label. The same holds
 //! for a part of the URL that may be a password written without percent-encoding.
@@ -21,6 +23,9 @@ use url::Url;
 /// The default port of Redis and Valkey.
 const PORT: u16 = 6379;
 
+/// The default port of sentinels.
+const SENTINEL_PORT: u16 = 26379;
+
 /// The address of a server, with its login and its database.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
@@ -28,11 +33,13 @@ pub struct Address {
     user: Option<String>,
     password: Option<String>,
     database: u32,
+    /// The user and the password of the sentinels.
+    sentinel_login: (Option<String>, Option<String>),
 }
 
 /// The network endpoint of a server.
 ///
-/// The variants cover everything that a server listens on. Its `Display` is the label of a node. The label is
+/// The variants cover everything that a server listens on, and the master that sentinels choose. Its `Display` is the label of a node. The label is
 /// normalized, so that a server listed twice is noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
@@ -50,6 +57,15 @@ pub enum Endpoint {
         /// The absolute path of the socket.
         path: PathBuf,
     },
+    /// The present master of a service that sentinels monitor.
+    Sentinels {
+        /// The name of the service, such as `mymaster`.
+        service: String,
+        /// The hosts and ports of all sentinels. Sorted, so that the order in the URL does not matter.
+        sentinels: Vec<(String, u16)>,
+        /// `true` to use TLS, for sentinels and servers.
+        tls: bool,
+    },
 }
 
 impl Address {
@@ -58,6 +74,11 @@ impl Address {
     /// The forms are `redis://[[user]:password@]host[:port][/database]`, `rediss://` for TLS, and
     /// `unix:///path?db=..&user=..&pass=..`. `valkey` and `valkeys` are aliases of `redis` and `rediss`.
     ///
+    /// `redis+sentinel://[[user]:password@]host[:port],.../service[/database]` is the present master of a service that
+    /// sentinels monitor. The login is that of the servers. The parameters `sentinel_username` and `sentinel_password`
+    /// are the login of the sentinels; without them there is none. `rediss+sentinel://` uses TLS for both. List all
+    /// sentinels: a master is used only while a majority of them confirms it.
+    ///
     /// ```
     /// # use redlock_wire::Address;
     /// let address = Address::parse("rediss://locks:secret@cache.example:6380/2")?;
@@ -65,6 +86,10 @@ impl Address {
     ///
     /// let error = Address::parse("10.0.0.1:6379").unwrap_err();
     /// assert!(error.to_string().contains("expected a URL such as redis://"));
+    ///
+    /// let url = "redis+sentinel://:secret@s1,s2,s3/mymaster?sentinel_password=other";
+    /// let master = Address::parse(url)?;
+    /// assert_eq!("mymaster@s1:26379,s2:26379,s3:26379", master.to_string());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     ///
@@ -73,6 +98,11 @@ impl Address {
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the URL has none of these forms. The message shows at
     ///   most the scheme and the host, never a password.
     pub fn parse(url: &str) -> Result<Self, Error> {
+        if let Some((tls, rest)) = of_sentinels(url) {
+            return Self::sentinels(rest, tls)
+                .and_then(Self::checked)
+                .map_err(|reason| invalid(url, None, &reason));
+        }
         if let Some(not_one) = not_one_server(url) {
             return Err(invalid(url.trim(), Url::parse(url.trim()).ok().as_ref(), not_one));
         }
@@ -140,6 +170,90 @@ impl Address {
         self.database
     }
 
+    /// Returns the addresses of the sentinels, with their login; none if no sentinels choose the server.
+    ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// let url = "redis+sentinel://:secret@s1,s2/mymaster?sentinel_password=other";
+    /// let sentinels = Address::parse(url)?.of_sentinels();
+    /// assert_eq!(Some("other"), sentinels[0].password());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn of_sentinels(&self) -> Vec<Self> {
+        let Endpoint::Sentinels { sentinels, tls, .. } = &self.endpoint else { return Vec::new() };
+        let (user, password) = &self.sentinel_login;
+        let address = |(host, port): &(String, u16)| Self {
+            endpoint: Endpoint::Tcp { host: host.clone(), port: *port, tls: *tls },
+            user: user.clone(),
+            password: password.clone(),
+            database: 0,
+            sentinel_login: (None, None),
+        };
+        sentinels.iter().map(address).collect()
+    }
+
+    fn sentinels(rest: &str, tls: bool) -> Result<Self, String> {
+        // The parser of URLs knows a single host, so it reads the other parts with each host in turn.
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, behind) = rest.split_at(end);
+        let (login, hosts) =
+            authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
+        let separator = if login.is_empty() { "" } else { "@" };
+        let base = Url::parse(&format!("redis://{login}{separator}sentinels{behind}"))
+            .map_err(|reason| reason.to_string())?;
+        if behind.contains('@') {
+            return Err("`@` behind the hosts; percent-encode it".into());
+        }
+        let mut sentinels = Vec::new();
+        for host in hosts.split(',') {
+            let url = Url::parse(&format!("redis://{host}")).map_err(|reason| reason.to_string())?;
+            match Self::tcp(&url, tls)?.endpoint {
+                Endpoint::Tcp { host, .. } => sentinels.push((host, url.port().unwrap_or(SENTINEL_PORT))),
+                _ => unreachable!("a TCP endpoint"),
+            }
+        }
+        sentinels.sort_unstable();
+        sentinels.dedup();
+        let path = base.path().trim_start_matches('/').trim_end_matches('/');
+        let (service, database) = path.split_once('/').unwrap_or((path, "0"));
+        let service = decoded("name of the service", service)?;
+        if service.is_empty() {
+            return Err("expected the name of the service behind the sentinels, such as /mymaster".into());
+        }
+        if base.fragment().is_some() {
+            return Err("no part after # is allowed".into());
+        }
+        let mut sentinel_login = (None, None);
+        for (name, value) in base.query_pairs() {
+            match &*name {
+                "sentinel_username" => sentinel_login.0 = Some(value.into_owned()),
+                "sentinel_password" => sentinel_login.1 = Some(value.into_owned()),
+                _ => {
+                    return Err(
+                        "only the parameters sentinel_username and sentinel_password are allowed".into()
+                    );
+                }
+            }
+        }
+        if sentinel_login.0.is_some() && sentinel_login.1.is_none() {
+            return Err("sentinel_username without sentinel_password".into());
+        }
+        Ok(Self {
+            endpoint: Endpoint::Sentinels { service, sentinels, tls },
+            user: Some(decoded("user", base.username())?).filter(|user| !user.is_empty()),
+            password: base.password().map(|password| decoded("password", password)).transpose()?,
+            database: number(database)?,
+            sentinel_login,
+        })
+    }
+
+    /// Returns the address of a server with this login and database, and with TLS if the sentinels use it.
+    pub fn at(&self, host: &str, port: u16) -> Self {
+        let tls =
+            matches!(self.endpoint, Endpoint::Tcp { tls: true, .. } | Endpoint::Sentinels { tls: true, .. });
+        Self { endpoint: Endpoint::tcp(host, port, tls), sentinel_login: (None, None), ..self.clone() }
+    }
+
     fn tcp(url: &Url, tls: bool) -> Result<Self, String> {
         let host = match url.host() {
             Some(url::Host::Domain(host)) => decoded("host", host)?.to_ascii_lowercase(),
@@ -163,6 +277,7 @@ impl Address {
             user,
             password: url.password().map(|password| decoded("password", password)).transpose()?,
             database: number(if database.is_empty() { "0" } else { database })?,
+            sentinel_login: (None, None),
         })
     }
 
@@ -180,7 +295,7 @@ impl Address {
                 _ => return Err("unix:// allows only the parameters db, user and pass".into()),
             }
         }
-        Ok(Self { endpoint, user, password, database })
+        Ok(Self { endpoint, user, password, database, sentinel_login: (None, None) })
     }
 
     /// Rejects control characters, and a user without a password.
@@ -237,13 +352,24 @@ impl Endpoint {
     }
 }
 
+/// Returns whether a URL of sentinels uses TLS, and its part behind the scheme.
+fn of_sentinels(url: &str) -> Option<(bool, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let tls = match &*scheme.to_ascii_lowercase() {
+        "redis+sentinel" | "valkey+sentinel" => false,
+        "rediss+sentinel" | "valkeys+sentinel" => true,
+        _ => return None,
+    };
+    Some((tls, rest))
+}
+
 /// Returns the reason if the scheme is that of several servers, such as `redis-sentinel` or `redis+cluster`.
 fn not_one_server(url: &str) -> Option<&'static str> {
     let (scheme, _) = url.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
     if scheme.contains("sentinel") {
         return Some(
-            "a Sentinel URL; list the URL of each independent master, such as redis://10.0.0.1:6379",
+            "expected redis+sentinel://10.0.0.1,10.0.0.2,10.0.0.3/mymaster for the master that sentinels name",
         );
     }
     scheme
@@ -290,7 +416,7 @@ fn invalid(url: &str, parsed: Option<&Url>, reason: &str) -> Error {
     Error::invalid(format!("invalid address {scheme}://{}: {reason}", host.unwrap_or("...")))
 }
 
-/// Formats as `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`.
+/// Formats as `10.0.0.1:6379`, `[::1]:6379`, `unix:/run/redis.sock` or `mymaster@10.0.0.1:26379,10.0.0.2:26379`.
 ///
 /// Database, user and password are left out.
 impl fmt::Display for Address {
@@ -306,22 +432,35 @@ impl fmt::Debug for Address {
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "..."))
             .field("database", &self.database)
+            .field("sentinel_login", &self.sentinel_login.1.as_ref().map(|_| "..."))
             .finish()
     }
 }
 
-/// Formats as `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`.
+/// Formats as `10.0.0.1:6379`, `[::1]:6379`, `unix:/run/redis.sock` or `mymaster@10.0.0.1:26379,10.0.0.2:26379`.
 ///
 /// The format is the same with and without TLS.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port, .. } => match host.parse::<Ipv6Addr>() {
-                Ok(ip) => write!(f, "[{ip}]:{port}"),
-                Err(_) => write!(f, "{}:{port}", host.to_ascii_lowercase()),
-            },
+            Self::Tcp { host, port, .. } => write_server(f, host, *port),
+            Self::Sentinels { service, sentinels, .. } => {
+                for (position, (host, port)) in sentinels.iter().enumerate() {
+                    f.write_str(if position == 0 { service } else { "" })?;
+                    f.write_str(if position == 0 { "@" } else { "," })?;
+                    write_server(f, host, *port)?;
+                }
+                Ok(())
+            }
             Self::Unix { path } => write!(f, "unix:{}", path.display()),
         }
+    }
+}
+
+fn write_server(f: &mut fmt::Formatter<'_>, host: &str, port: u16) -> fmt::Result {
+    match host.parse::<Ipv6Addr>() {
+        Ok(ip) => write!(f, "[{ip}]:{port}"),
+        Err(_) => write!(f, "{}:{port}", host.to_ascii_lowercase()),
     }
 }
 
@@ -401,14 +540,9 @@ mod tests {
 
     #[test]
     fn urls_of_sentinels_and_clusters_are_named_as_such() {
-        for (url, shown) in [
-            ("redis-sentinel://me:hunter2@10.0.0.1:26379/mymaster", "redis-sentinel://10.0.0.1"),
-            ("redis+sentinel://:hunter2@10.0.0.1/mymaster/0", "redis+sentinel://10.0.0.1"),
-            ("rediss-sentinel://:hunter2@a:26379,b:26379,c:26379/mymaster", "rediss-sentinel://..."),
-        ] {
-            let expected =
-                format!("invalid address {shown}: a Sentinel URL; list the URL of each independent master");
-            assert!(message(url).starts_with(&expected), "{}", message(url));
+        for url in ["redis-sentinel://me:hunter2@10.0.0.1:26379/mymaster", "sentinel://:hunter2@a,b/mymaster"]
+        {
+            assert!(message(url).contains(": expected redis+sentinel://"), "{}", message(url));
             assert!(!message(url).contains("unter2"), "{}", message(url));
         }
         for url in ["redis-cluster://10.0.0.1:7000", "rediss+cluster://10.0.0.1:7000?node=10.0.0.2:7000"] {
@@ -418,6 +552,52 @@ mod tests {
                 message(url)
             );
         }
+    }
+
+    #[test]
+    fn every_part_of_a_sentinel_url_counts() {
+        let address = parsed(
+            "rediss+sentinel://me:p%40ss@S2.Example:5000,[::1],10.0.0.1/my%20master/3\
+             ?sentinel_username=ann&sentinel_password=p%26w",
+        );
+        assert_eq!("my master@10.0.0.1:26379,[::1]:26379,s2.example:5000", address.to_string());
+        assert_eq!((Some("me"), Some("p@ss"), 3), (address.user(), address.password(), address.database()));
+        let sentinels = address.of_sentinels();
+        assert_eq!(3, sentinels.len());
+        assert_eq!(&Endpoint::tcp("10.0.0.1", 26379, true), sentinels[0].endpoint());
+        assert_eq!((Some("ann"), Some("p&w")), (sentinels[0].user(), sentinels[0].password()));
+        let server = address.at("10.0.0.9", 6379);
+        assert_eq!(&Endpoint::tcp("10.0.0.9", 6379, true), server.endpoint());
+        assert_eq!((Some("me"), Some("p@ss"), 3), (server.user(), server.password(), server.database()));
+        assert!(parsed("redis://10.0.0.1").of_sentinels().is_empty());
+        let plain = parsed("valkey+sentinel://s1,s1:26379/mymaster/");
+        assert_eq!("mymaster@s1:26379", plain.to_string(), "a sentinel that is listed twice is one");
+        assert_eq!((None, None, 0), (plain.user(), plain.of_sentinels()[0].password(), plain.database()));
+    }
+
+    #[test]
+    fn errors_state_the_invalid_part_of_a_sentinel_url() {
+        for (url, reason) in [
+            ("redis+sentinel://s1,s2", "expected the name of the service"),
+            ("redis+sentinel://s1,s2/", "expected the name of the service"),
+            ("redis+sentinel:///mymaster", "host"),
+            ("redis+sentinel://s1,,s2/mymaster", "host"),
+            ("redis+sentinel://s1:0/mymaster", "port 0"),
+            ("redis+sentinel://s1:99999/mymaster", "port"),
+            ("redis+sentinel://s1/mymaster/x", "the database is not a number"),
+            ("redis+sentinel://s1/mymaster?password=hunter2", "only the parameters sentinel_username"),
+            ("redis+sentinel://s1/mymaster?sentinel_username=hunter2", "without sentinel_password"),
+            ("redis+sentinel://me@s1/mymaster", "user without password"),
+            ("redis+sentinel://s1/mymaster#x", "after #"),
+            ("redis+sentinel://s1/a%0ab", "control character"),
+            ("redis+sentinel://:hun/hunter2@s1/mymaster", "percent-encode"),
+        ] {
+            let message = message(url);
+            assert!(message.starts_with("invalid address redis+sentinel://...: "), "{url}: {message}");
+            assert!(message.contains(reason) && !message.contains("hunter2"), "{url}: {message}");
+        }
+        let shown = format!("{:?}", parsed("redis+sentinel://:hunter2@s/m?sentinel_password=hunter3"));
+        assert!(!shown.contains("hunter"), "{shown}");
     }
 
     #[test]

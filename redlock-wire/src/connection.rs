@@ -10,6 +10,7 @@ use crate::clock;
 use crate::credentials::Credentials;
 use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
+use crate::sentinels::Sentinels;
 use crate::socket::SocketHandle;
 
 /// A factory for connections to one server.
@@ -56,6 +57,17 @@ pub trait Connector: Send + Sync + 'static {
     ///
     /// A server or a proxy may repeat it in an error, so it is removed from every message before the message is shown.
     fn password(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the sentinels that choose the server, if there are any.
+    ///
+    /// The node then connects to the server that they name, and never calls [`connect`](Connector::connect) of this
+    /// connector. The default is `None`.
+    fn sentinels(&self) -> Option<&Sentinels<Self>>
+    where
+        Self: Sized,
+    {
         None
     }
 }

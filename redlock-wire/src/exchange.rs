@@ -21,7 +21,7 @@ use crate::connection::Connector;
 use crate::gate::rule::Finding;
 use crate::inner::Inner;
 use crate::message::RUNTIME_ENDED;
-use crate::probe::{FAILURE_THRESHOLD, LOST, MIN_SILENCE};
+use crate::probe::{FAILURE_THRESHOLD, LOST, MIN_SILENCE, REPLICA};
 use crate::request::ClaimRequest;
 use crate::script::is_unknown_script;
 use crate::supervisor::due;
@@ -143,7 +143,7 @@ impl<C: Connector> InFlight<C> {
         let found = checks.keeper.vouch(&over, &*self.node.options.runtime).await;
         match found.map_err(|failure| reply::unanswered(&failure))? {
             Finding::Stamp(_) => Ok(Reply::Granted),
-            Finding::Replica => Err(NodeError::rejected("the server is a replica")),
+            Finding::Replica => Err(NodeError::rejected(REPLICA)),
             Finding::LaterVersion => Err(NodeError::rejected("a later version has checked the server")),
             Finding::Failed(error) => Err(NodeError::rejected(error)),
             Finding::Uptime { .. } | Finding::Nothing => {
@@ -162,6 +162,11 @@ impl<C: Connector> InFlight<C> {
                 let due = due(&self.node.options, Duration::ZERO);
                 self.node.conn.broken(self.link.generation, &error.to_string(), due);
             }
+            Err(error) if is_read_only(error) => {
+                // A connection by a name that leads to another server now reaches it with the next attempt.
+                let due = due(&self.node.options, Duration::ZERO);
+                self.node.conn.broken(self.link.generation, REPLICA, due);
+            }
             _ => self.link.answered(),
         }
         outcome
@@ -178,6 +183,11 @@ impl<C: Connector> InFlight<C> {
             self.node.admission(Some(&self.link))
         }
     }
+}
+
+/// Returns whether the server has rejected a write because it is a replica.
+fn is_read_only(error: &NodeError) -> bool {
+    error.kind() == NodeErrorKind::Rejected && error.to_string().starts_with("READONLY")
 }
 
 /// Returns the error of a request whose connection ended together with its runtime.

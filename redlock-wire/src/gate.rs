@@ -30,6 +30,8 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct State {
     admitted: Option<AdmissionId>,
+    /// If sentinels choose the server: the time at which their last confirmation expires.
+    confirmed_until: Option<Instant>,
     standing: Standing,
     /// The stamp that the last look has found; `None` if it found none.
     stamp: Option<Arc<[u8]>>,
@@ -57,6 +59,7 @@ impl Default for Gate {
         let standing = Standing::Out(QuarantineReason::NotChecked);
         let state = State {
             admitted: None,
+            confirmed_until: None,
             standing,
             stamp: None,
             losses: 0,
@@ -77,19 +80,25 @@ fn next_id() -> AdmissionId {
 
 impl Gate {
     /// Returns the admission. `now` and `wait` are needed only for the time left of a quarantine.
-    pub(crate) fn admission(
-        &self,
-        wait: impl FnOnce() -> Duration,
-        now: impl FnOnce() -> Instant,
-    ) -> Admission {
+    pub(crate) fn admission(&self, wait: impl FnOnce() -> Duration, now: impl Fn() -> Instant) -> Admission {
         let state = self.state();
-        if let Some(id) = state.admitted {
-            return Admission::Admitted(id);
-        }
-        let standing = state.standing;
+        let (standing, admitted, until) = (state.standing, state.admitted, state.confirmed_until);
         drop(state);
+        match (admitted, until) {
+            (Some(id), None) => return Admission::Admitted(id),
+            (Some(id), Some(until)) if now() < until => return Admission::Admitted(id),
+            (Some(_), Some(_)) => {
+                return Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked));
+            }
+            (None, _) => {}
+        }
         let over = || Quarantine::new(standing.reason()).ending_in(Duration::ZERO);
         Admission::Quarantined(standing.quarantine(wait(), now()).unwrap_or_else(over))
+    }
+
+    /// Records that the sentinels have confirmed the server. Its votes count until this time.
+    pub(crate) fn confirmed(&self, until: Instant) {
+        self.state().confirmed_until = Some(until);
     }
 
     pub(crate) fn is_admitted(&self) -> bool {
@@ -267,6 +276,21 @@ mod tests {
         assert_eq!(None, id(&gate));
         let Admission::Quarantined(quarantine) = gate.admission(|| WAIT, || NOW) else { panic!() };
         assert_eq!(Some(WAIT), quarantine.remaining);
+    }
+
+    #[test]
+    fn an_admission_lasts_as_long_as_the_sentinels_confirm_the_server() {
+        let (gate, soon) = (admitted(), NOW + Duration::from_secs(1));
+        let id_at = |now| match gate.admission(|| WAIT, || now) {
+            Admission::Admitted(id) => Some(id),
+            _ => None,
+        };
+        assert!(id_at(NOW + WAIT).is_some(), "no sentinels choose this server");
+        gate.confirmed(soon);
+        let first = id_at(NOW);
+        assert_eq!((true, None), (first.is_some(), id_at(soon)));
+        gate.confirmed(soon + WAIT);
+        assert_eq!(first, id_at(soon), "nothing was lost meanwhile");
     }
 
     #[test]

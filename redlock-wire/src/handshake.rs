@@ -135,9 +135,11 @@ pub(crate) const CLUSTER_NODE: &str = "is a cluster node";
 pub(crate) fn unsuitable_mode(info: &str) -> Option<&'static str> {
     // Valkey calls the field `server_mode`, except in its mode of compatibility.
     match field(info, "redis_mode").or_else(|| field(info, "server_mode"))? {
-        "sentinel" => Some("this server is a Sentinel, which stores no locks; list the independent masters"),
+        "sentinel" => {
+            Some("this server is a Sentinel, which stores no locks; use redis+sentinel:// for its master")
+        }
         "cluster" => Some(
-            "this server is a cluster node, which may fail over without the latest locks; list independent servers",
+            "this server is a cluster node, not an independent server: it may fail over without the latest locks",
         ),
         _ => None,
     }

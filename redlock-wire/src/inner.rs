@@ -1,6 +1,7 @@
 //! The state of a node, shared by its requests and its supervisor.
 
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 use redlock_core::node::{Admission, Quarantine, QuarantineReason};
 
@@ -9,6 +10,7 @@ use crate::conn_state::{ConnState, Link};
 use crate::connection::Connector;
 use crate::journal::Journal;
 use crate::options::Options;
+use crate::sentinel::MARGIN;
 
 /// The state of a node. The supervisor holds a `Weak` reference to it.
 pub(crate) struct Inner<C: Connector> {
@@ -24,8 +26,11 @@ pub(crate) struct Inner<C: Connector> {
 
 impl<C: Connector> Inner<C> {
     pub(crate) fn new(connector: C, options: &Options) -> Self {
-        let (connector, options) = (Arc::new(connector), options.of_a_node());
-        let keeper = options.longest.clone().map(|longest| Arc::new(Keeper::new(connector.label(), longest)));
+        let is_chosen = connector.sentinels().is_some();
+        let (connector, options) = (Arc::new(connector), options.of_a_node(is_chosen));
+        let margin = if is_chosen { MARGIN } else { Duration::ZERO };
+        let keeper = |longest| Arc::new(Keeper::new(connector.label(), longest, margin));
+        let keeper = options.longest.clone().map(keeper);
         let conn = ConnState::new(connector.label());
         let (no_pushes, journal) = (Once::new(), Journal::default());
         Self { connector, options, conn, no_pushes, journal, keeper }

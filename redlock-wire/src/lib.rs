@@ -50,6 +50,8 @@ mod request;
 mod scanner;
 mod script;
 mod secret;
+mod sentinel;
+mod sentinels;
 #[cfg(feature = "serde")]
 mod serialized;
 mod session;
@@ -72,5 +74,6 @@ pub use crate::options::Options;
 pub use crate::pipeline::{Pipeline, Socket, decode};
 pub use crate::push::Hub;
 pub use crate::scanner::{MAX_REPLY_BYTES, MAX_REPLY_DEPTH, Scanner, Violation};
+pub use crate::sentinels::Sentinels;
 pub use crate::session::Session;
 pub use crate::socket::SocketHandle;

@@ -26,6 +26,8 @@ pub struct Options {
     pub(crate) keys: Arc<Keys>,
     /// The longest TTL, if there is restart admission.
     pub(crate) longest: Option<Arc<Longest>>,
+    /// The longest TTL of nodes whose server sentinels choose, if none is set.
+    of_sentinels: Arc<Longest>,
     pub(crate) certificates: Arc<Certificates>,
     /// The callback for the login, if there is one.
     pub(crate) credentials: Option<Source>,
@@ -58,6 +60,9 @@ pub(crate) const FENCE_PREFIX: &[u8] = b"redlock:fence:";
 /// It must exceed the longest pause after which a client still tries to write. After a counter has expired, the next
 /// one starts from the server's time, which is greater.
 const FENCE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The default of the longest TTL of nodes whose server sentinels choose. It bounds the time without locks after a failover.
+const SENTINEL_LONGEST: Duration = Duration::from_secs(30);
 
 /// The upper limit when a node timeout raises the connect timeout.
 const LONGEST_RAISED: Duration = Duration::from_secs(10);
@@ -98,8 +103,16 @@ impl ConnectTimeout {
 
 impl Options {
     /// Returns a copy for one node, with a separate node timeout.
-    pub(crate) fn of_a_node(&self) -> Self {
-        Self { connect_timeout: ConnectTimeout::of(self.connect_timeout.chosen), ..self.clone() }
+    ///
+    /// `chosen`: whether sentinels choose the server. An attempt to connect then consists of two connections.
+    pub(crate) fn of_a_node(&self, chosen: bool) -> Self {
+        let (connections, longest) = if chosen {
+            (2, Some(self.longest.as_ref().unwrap_or(&self.of_sentinels)))
+        } else {
+            (1, self.longest.as_ref())
+        };
+        let connect_timeout = ConnectTimeout::of(self.connect_timeout.chosen.saturating_mul(connections));
+        Self { connect_timeout, longest: longest.cloned(), ..self.clone() }
     }
 
     /// Creates options with the runtime on which the nodes' connections and tasks run.
@@ -126,6 +139,7 @@ impl Options {
             native_commands: true,
             keys: Arc::new(keys),
             longest: None,
+            of_sentinels: Longest::new(SENTINEL_LONGEST),
             certificates: Arc::default(),
             credentials: None,
         }

@@ -43,6 +43,9 @@ pub(crate) const UNRESPONSIVE: &str = "the server stopped responding";
 /// The reason reported when the connection was lost.
 pub(crate) const LOST: &str = "the connection was lost";
 
+/// The reason why a connection is given up if its server is a replica: the next attempt may reach the new master.
+pub(crate) const REPLICA: &str = "the server is a replica";
+
 /// The number of unanswered requests after which one silence is enough. Each further request is one that a hung server
 /// carries out when it wakes.
 pub(crate) const FAILURE_THRESHOLD: u32 = 3;

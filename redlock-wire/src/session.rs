@@ -12,6 +12,7 @@ use crate::message::{Command, Reply};
 use crate::options::Options;
 use crate::push::Hub;
 use crate::secret::Secret;
+use crate::sentinel::reach;
 
 /// A separate connection to a server, for programs that check it.
 ///
@@ -45,8 +46,9 @@ impl<C: Connection> Session<C> {
         let password = Password(password.map(str::to_owned));
         let hub = Hub::default();
         let connecting = async {
-            let connection = connector.connect(login.as_ref(), &hub).await;
-            connection.map_err(|failure| password.secret().published(&failure.message))
+            let reached = reach(connector, login.as_ref(), &hub).await;
+            let reached = reached.map_err(|failure| password.secret().published(&failure.message));
+            reached.map(|(connection, _)| connection)
         };
         let connection = within(&*runtime, limit, connecting).await;
         let connection = connection.map_err(|reason| reason + hub.unfinished())?;

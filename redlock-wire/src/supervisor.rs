@@ -5,7 +5,6 @@
 //! reference to the node, so it ends, and its connection closes, when the node is dropped. When its runtime ends, its
 //! drop records that, and the next request starts another supervisor.
 
-use std::convert::Infallible;
 use std::future::pending;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
@@ -28,9 +27,10 @@ use crate::gate::rule::Finding;
 use crate::handshake::{Server, handshake};
 use crate::inner::Inner;
 use crate::options::Options;
-use crate::probe::{LOST, MIN_SILENCE, UNRESPONSIVE, unresponsive};
+use crate::probe::{LOST, MIN_SILENCE, REPLICA, UNRESPONSIVE, unresponsive};
 use crate::push::Hub;
 use crate::secret::Secret;
+use crate::sentinel::{CONFIRMED_FOR, Master, reach};
 
 /// The time that a supervisor may be overdue before it is replaced as not running.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -54,6 +54,8 @@ struct Opened<K> {
     server: Server,
     /// The first look and the first reading of the clock, if restart admission is enabled.
     found: Option<Found>,
+    /// The master that sentinels have named, and the time of the question.
+    master: Option<(Master, Instant)>,
 }
 
 /// A look, its result, and the reading of the clock behind it.
@@ -118,8 +120,9 @@ impl<C: Connector> Supervisor<C> {
                 }
                 First::Left(Ok(opened)) => {
                     let since = self.options.runtime.now();
+                    let master = opened.master.clone();
                     let Some(link) = self.up(opened) else { return };
-                    let reason = self.loss(&link).await;
+                    let reason = self.loss(&link, master.as_ref()).await;
                     if self.options.runtime.now() > since + STEADY {
                         backoff.reset();
                     }
@@ -143,8 +146,12 @@ impl<C: Connector> Supervisor<C> {
         let ready = async {
             let login = self.options.login().await?;
             let secret = Secret::of_login(login.as_ref(), &*self.connector);
-            let connection = self.connector.connect(login.as_ref(), &hub).await;
-            let connection = connection.map_err(|failure| secret.published(&failure.message))?;
+            let asked = self.options.runtime.now();
+            let reached = reach(&*self.connector, login.as_ref(), &hub).await;
+            let (connection, master) = reached.map_err(|failure| secret.published(&failure.message))?;
+            if master.is_some() {
+                hub.gate().confirmed(asked + CONFIRMED_FOR);
+            }
             let (runtime, began) = (&*self.options.runtime, self.options.runtime.now());
             let ticket = hub.gate().begin(began);
             let look = self.keeper.as_ref().map(|keeper| keeper.look(connection.pushes()));
@@ -157,10 +164,14 @@ impl<C: Connector> Supervisor<C> {
                     let reading = clock::reading(began, &time, runtime);
                     let found = look::found(&connection, &replies).await;
                     let found = found.map_err(|failure| secret.published(&failure.message))?;
+                    if let (Some(master), Finding::Replica) = (&master, &found) {
+                        return Err(format!("the sentinels name {master}, which is a replica"));
+                    }
                     Some((ticket, look, found, reading))
                 }
             };
-            Ok(Opened { connection, hub, server, found })
+            let master = master.map(|master| (master, asked));
+            Ok(Opened { connection, hub, server, found, master })
         };
         let timeout = self.options.connect_timeout.get();
         match first(ready, elapse(&*self.options.runtime, timeout)).await {
@@ -174,7 +185,7 @@ impl<C: Connector> Supervisor<C> {
     /// Publishes a connection. Returns `None` if this supervisor was replaced or the node dropped.
     fn up(&self, opened: Opened<C::Connection>) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
-        let Opened { connection, hub, server, found } = opened;
+        let Opened { connection, hub, server, found, .. } = opened;
         let mut checks = None;
         if let (Some(keeper), Some((ticket, look, finding, reading))) = (&self.keeper, found) {
             keeper.apply(hub.gate(), ticket, look, &finding, self.options.runtime.now());
@@ -219,22 +230,36 @@ impl<C: Connector> Supervisor<C> {
     /// Waits until the connection ends. Returns the reason.
     ///
     /// The connection ends when it is lost, unresponsive, or not in use any more.
-    async fn loss(&self, link: &Link<C::Connection>) -> String {
+    async fn loss(&self, link: &Link<C::Connection>, master: Option<&(Master, Instant)>) -> String {
         let displaced = self.until(|node| !node.conn.is_up(link.generation));
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));
-        let reason = match first(over, self.keep(link)).await {
-            First::Left(First::Right(reason)) => reason,
-            _ => LOST,
+        let found = first(self.keep(link), self.unconfirmed(link, master));
+        let reason = match first(over, found).await {
+            First::Left(First::Right(reason)) => reason.to_owned(),
+            First::Left(First::Left(_)) => LOST.to_owned(),
+            First::Right(First::Left(())) => REPLICA.to_owned(),
+            First::Right(First::Right(reason)) => reason,
         };
         // A request may have found the reason.
         let found = self.node.upgrade().and_then(|node| node.conn.reason());
-        found.unwrap_or_else(|| reason.to_owned())
+        found.unwrap_or(reason)
     }
 
-    /// Keeps the admission of the connection up to date.
-    async fn keep(&self, link: &Link<C::Connection>) -> Infallible {
+    /// Waits until the sentinels do not confirm the server any more. Returns the reason.
+    async fn unconfirmed(&self, link: &Link<C::Connection>, master: Option<&(Master, Instant)>) -> String {
+        let (Some(sentinels), Some((master, asked))) = (self.connector.sentinels(), master) else {
+            return pending().await;
+        };
+        let confirmed = |asked| link.hub.gate().confirmed(asked + CONFIRMED_FOR);
+        let inquiry = sentinels.inquiry();
+        // Boxed: most nodes have no sentinels, and the space would be part of every supervisor.
+        Box::pin(inquiry.watch(master, *asked, &*self.options.runtime, confirmed)).await
+    }
+
+    /// Keeps the admission of the connection up to date. Completes if the server is a replica.
+    async fn keep(&self, link: &Link<C::Connection>) {
         match &link.checks {
             Some(checks) => checks.keeper.keep(&link.checked(checks), &*self.options.runtime).await,
             None => pending().await,

@@ -1,6 +1,5 @@
 //! The task that keeps the admission of a connection up to date.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -29,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Keeper {
     label: String,
     longest: Arc<Longest>,
+    /// The additional time of a quarantine.
+    margin: Duration,
     memory: Mutex<Memory>,
     /// Ensures that missing rights are logged once.
     denied: Once,
@@ -78,12 +79,13 @@ pub(crate) struct Checked<'a, K> {
 }
 
 impl Keeper {
-    pub(crate) fn new(label: &str, longest: Arc<Longest>) -> Self {
+    pub(crate) fn new(label: &str, longest: Arc<Longest>, margin: Duration) -> Self {
         let (memory, failure) = (Mutex::default(), Mutex::default());
         let (denied, clock_denied) = (Once::new(), Once::new());
         Self {
             label: label.to_owned(),
             longest,
+            margin,
             memory,
             denied,
             clock_denied,
@@ -94,7 +96,7 @@ impl Keeper {
 
     /// Returns how long a server stays in quarantine.
     pub(crate) fn wait(&self) -> Duration {
-        self.longest.wait()
+        self.longest.wait() + self.margin
     }
 
     /// Returns the look of this program. `tracked`: whether the server is to report changes of the stamp.
@@ -205,11 +207,9 @@ impl Keeper {
     }
 
     /// Performs a look whenever one is necessary, as long as the connection is in use.
-    pub(crate) async fn keep<K: Connection>(
-        &self,
-        over: &Checked<'_, K>,
-        runtime: &dyn Runtime,
-    ) -> Infallible {
+    ///
+    /// Returns when a look finds that the server is a replica.
+    pub(crate) async fn keep<K: Connection>(&self, over: &Checked<'_, K>, runtime: &dyn Runtime) {
         let gate = over.gate;
         // The handshake included a look. Another look is necessary if a loss was reported since then.
         loop {
@@ -220,7 +220,13 @@ impl Keeper {
                 first(runtime.sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL))), change).await;
             }
             if !self.is_as_before(over, runtime).await {
-                while self.look_over(over, runtime).await {}
+                loop {
+                    match self.look_over(over, runtime).await {
+                        Ok((Finding::Replica, _)) => return,
+                        Ok((_, true)) => {}
+                        _ => break,
+                    }
+                }
                 runtime.sleep(PAUSE).await;
             }
         }
@@ -242,12 +248,16 @@ impl Keeper {
         gate.is_admitted()
     }
 
-    /// Performs a look over a connection. Returns whether to look again at once.
-    async fn look_over<K: Connection>(&self, over: &Checked<'_, K>, runtime: &dyn Runtime) -> bool {
+    /// Performs a look over a connection. Returns the finding, and whether to look again at once.
+    async fn look_over<K: Connection>(
+        &self,
+        over: &Checked<'_, K>,
+        runtime: &dyn Runtime,
+    ) -> Result<(Finding, bool), Failure> {
         let gate = over.gate;
         let ticket = gate.begin(runtime.now());
         let look = self.look(over.is_tracked);
-        self.perform(over, ticket, look, runtime).await.is_ok_and(|(_, again)| again)
+        self.perform(over, ticket, look, runtime).await
     }
 
     /// Performs a look that has begun. Returns the finding, and whether to look again at once.

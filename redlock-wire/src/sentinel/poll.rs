@@ -1,0 +1,221 @@
+//! The decision which server the sentinels confirm, from their replies.
+
+use std::fmt;
+
+use crate::message::Reply;
+
+/// The address of a master, as the sentinels name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Master {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+/// Formats as `10.0.0.1:6379` or `[::1]:6379`.
+impl fmt::Display for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// The reply of one sentinel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// The identity of the sentinel, if it is known.
+    id: Option<Vec<u8>>,
+    /// The number of sentinels that it knows, itself included.
+    known: usize,
+    /// The master that it confirms, or why it confirms none.
+    master: Result<Master, String>,
+}
+
+/// The flags of a master that a sentinel does not confirm.
+const UNCONFIRMED: [(&str, &str); 3] =
+    [("s_down", "sees it down"), ("o_down", "sees it down"), ("failover_in_progress", "fails over")];
+
+impl Sight {
+    /// Returns the sight of a sentinel that confirms no master.
+    pub(crate) fn none(reason: String) -> Self {
+        Self { id: None, known: 0, master: Err(reason) }
+    }
+
+    /// Reads the replies to `SENTINEL MYID` and `SENTINEL MASTER`. `published` returns the part of an error reply that
+    /// is fit for logs.
+    pub(crate) fn read(replies: &[Reply], published: impl Fn(&str) -> String) -> Self {
+        let id = match replies.first() {
+            Some(Reply::Bytes(id)) => Some(id.clone()),
+            _ => None,
+        };
+        let fields = match replies.get(1) {
+            Some(Reply::Array(fields)) => fields,
+            Some(Reply::Error(error)) => return Self { id, ..Self::none(published(error)) },
+            _ => return Self { id, ..Self::none("unexpected reply".into()) },
+        };
+        let field = |name: &str| {
+            fields.chunks_exact(2).find_map(|pair| match pair {
+                [Reply::Bytes(key), Reply::Bytes(value)] if key == name.as_bytes() => {
+                    std::str::from_utf8(value).ok()
+                }
+                _ => None,
+            })
+        };
+        let others = field("num-other-sentinels").and_then(|count| count.parse::<usize>().ok());
+        let master = match (field("ip"), field("port").and_then(|port| port.parse().ok()), field("flags")) {
+            (Some(host), Some(port), Some(flags)) => {
+                let flag = |(name, _): &&(&str, _)| flags.split(',').any(|flag| flag == *name);
+                let master = Master { host: host.to_owned(), port };
+                match UNCONFIRMED.iter().find(flag) {
+                    Some((_, reason)) => Err(published(&format!("{reason}, {master}"))),
+                    None => Ok(master),
+                }
+            }
+            _ => Err("unexpected reply".into()),
+        };
+        Self { id, known: others.unwrap_or(0).saturating_add(1), master }
+    }
+}
+
+/// The replies of the sentinels to one question.
+pub(crate) struct Poll {
+    /// The number of sentinels that are listed.
+    listed: usize,
+    heard: Vec<(String, Sight)>,
+}
+
+impl Poll {
+    pub(crate) fn new(listed: usize) -> Self {
+        Self { listed, heard: Vec::new() }
+    }
+
+    /// Records the reply of the sentinel with this label.
+    pub(crate) fn hear(&mut self, label: &str, sight: Sight) {
+        let is_known = |(_, other): &(_, Sight)| other.id == sight.id;
+        let sight = if sight.id.is_some() && self.heard.iter().any(is_known) {
+            Sight { id: None, master: Err("is a sentinel that has replied already".into()), ..sight }
+        } else {
+            sight
+        };
+        self.heard.push((label.to_owned(), sight));
+    }
+
+    /// Returns the master that a majority confirms. The error is the reason why there is none.
+    ///
+    /// It is a majority of all sentinels: of those that are listed, or that any of them knows.
+    pub(crate) fn result(&self) -> Result<Master, String> {
+        let known = self.heard.iter().map(|(_, sight)| sight.known).max();
+        let all = self.listed.max(known.unwrap_or(0));
+        let required = all / 2 + 1;
+        let named = self.heard.iter().filter_map(|(_, sight)| sight.master.as_ref().ok());
+        let votes = |master: &Master| named.clone().filter(|other| *other == master).count();
+        let best = named.clone().max_by_key(|master| votes(master));
+        let count = best.map_or(0, votes);
+        match best {
+            Some(master) if count >= required => Ok(master.clone()),
+            _ => {
+                let mut text =
+                    format!("only {count} of {all} sentinels confirm a master, {required} required");
+                if self.listed < required {
+                    text += &format!(": list all sentinels, not {}", self.listed);
+                }
+                let others = self.heard.iter().filter_map(|(label, sight)| match &sight.master {
+                    Ok(master) if Some(master) == best => None,
+                    Ok(master) => Some(format!("{label}: names {master}")),
+                    Err(reason) => Some(format!("{label}: {reason}")),
+                });
+                let others = others.collect::<Vec<_>>().join("; ");
+                Err(if others.is_empty() { text } else { format!("{text} ({others})") })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Reply {
+        Reply::Bytes(text.into())
+    }
+
+    /// The replies of a sentinel that names a master on this port.
+    fn replies(id: &str, port: &str, flags: &str, others: &str) -> [Reply; 2] {
+        let fields =
+            ["name", "m", "ip", "10.0.0.1", "port", port, "flags", flags, "num-other-sentinels", others];
+        [bytes(id), Reply::Array(fields.map(bytes).into())]
+    }
+
+    fn sight(id: &str, port: &str, flags: &str) -> Sight {
+        Sight::read(&replies(id, port, flags, "2"), str::to_owned)
+    }
+
+    fn poll(listed: usize, sights: impl IntoIterator<Item = Sight>) -> Result<Master, String> {
+        let mut poll = Poll::new(listed);
+        for (index, sight) in sights.into_iter().enumerate() {
+            poll.hear(&format!("s{index}"), sight);
+        }
+        poll.result()
+    }
+
+    fn down() -> Sight {
+        Sight::none("connection refused".into())
+    }
+
+    #[test]
+    fn a_majority_of_all_sentinels_confirms_a_master() {
+        let (one, two) = (sight("a", "1", "master"), sight("b", "1", "master"));
+        let master = Ok(Master { host: "10.0.0.1".into(), port: 1 });
+        assert_eq!(master, poll(3, [one.clone(), down(), two.clone()]));
+        assert_eq!(master, poll(2, [one.clone(), two.clone()]), "two of three are listed");
+        let reason = poll(3, [one.clone(), down(), down()]).unwrap_err();
+        assert_eq!(
+            "only 1 of 3 sentinels confirm a master, 2 required (s1: connection refused; s2: connection refused)",
+            reason
+        );
+        assert!(poll(4, [one.clone(), two.clone()]).is_err(), "half is no majority");
+        let reason = poll(1, [one]).unwrap_err();
+        assert!(reason.ends_with("2 required: list all sentinels, not 1"), "{reason}");
+        assert!(poll(3, []).is_err());
+    }
+
+    #[test]
+    fn sentinels_that_name_other_masters_do_not_confirm_one() {
+        let reason = poll(3, [sight("a", "1", "master"), sight("b", "2", "master"), down()]).unwrap_err();
+        assert!(reason.contains("only 1 of 3") && reason.contains("names 10.0.0.1:"), "{reason}");
+        let new = poll(3, ["1", "2", "2"].iter().zip(["a", "b", "c"]).map(|(p, id)| sight(id, p, "master")));
+        assert_eq!(2, new.unwrap().port);
+    }
+
+    #[test]
+    fn a_master_that_is_down_or_in_a_failover_is_not_confirmed() {
+        for flags in ["s_down,master", "master,o_down", "master,failover_in_progress,force_failover"] {
+            let sights = [sight("a", "1", "master"), sight("b", "1", flags), down()];
+            assert!(poll(3, sights).is_err(), "{flags}");
+        }
+        assert!(poll(3, [sight("a", "1", "master"), sight("b", "1", "master,disconnected")]).is_ok());
+    }
+
+    #[test]
+    fn a_sentinel_that_is_reached_twice_has_one_vote() {
+        let one = sight("a", "1", "master");
+        let reason = poll(3, [one.clone(), one, down()]).unwrap_err();
+        assert!(reason.contains("s1: is a sentinel that has replied already"), "{reason}");
+        let unknown = || Sight { id: None, ..sight("a", "1", "master") };
+        assert!(poll(3, [unknown(), unknown()]).is_ok(), "the addresses differ");
+    }
+
+    #[test]
+    fn other_replies_confirm_nothing() {
+        let of = |reply| Sight::read(&[bytes("a"), reply], |text| format!("<{text}>")).master;
+        assert_eq!(Err("<ERR No such master>".into()), of(Reply::Error("ERR No such master".into())));
+        for odd in [Reply::Nil, bytes("x"), Reply::Array(vec![]), Reply::Array(vec![bytes("ip")])] {
+            assert!(of(odd).is_err());
+        }
+        let [id, fields] = replies("a", "65536", "master", "2");
+        assert!(Sight::read(&[id, fields], str::to_owned).master.is_err());
+        assert!(Sight::read(&[], str::to_owned).master.is_err());
+    }
+}
