@@ -2,10 +2,10 @@
 
 use crate::Adapter;
 use crate::servers::{
-    admission, bad_input, borrowed, cancelled, clocks, contention, costs, crowd, extension, fencing,
-    forgotten, grace, grants, healthy, interop, jumps, keepalive, limits, losses, majority_down,
-    minority_down, node_lists, observing, outages, prefixes, processes, programs, readers, reconnect,
-    runtimes, split_votes, stale, waiting, work,
+    admission, bad_input, borrowed, cancelled, clocks, contention, costs, crowd, extension, failover,
+    failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits, losses,
+    majority_down, minority_down, node_lists, observing, outages, prefixes, processes, programs, readers,
+    reconnect, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -385,6 +385,16 @@ macro_rules! __cases {
                 ttls_near_the_minimum_work
                 the_documented_rights_are_enough
                 servers_that_forbid_scripts_lock_without_extending
+            }
+            failover {
+                a_promoted_server_grants_no_lock_that_the_former_master_has_granted
+                a_master_that_its_sentinels_cannot_reach_is_given_up
+                a_master_is_used_only_while_a_majority_of_the_sentinels_replies
+                a_connection_to_a_replica_is_opened_again
+            }
+            failovers {
+                leases_never_overlap_while_masters_fail
+                leases_overlap_if_the_named_master_is_trusted
             }
             losses {
                 leases_never_overlap_while_servers_lose_data

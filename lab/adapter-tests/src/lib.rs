@@ -29,6 +29,7 @@ mod queued;
 pub mod requests;
 pub mod scripted;
 pub mod secure;
+mod sentinels;
 mod servers;
 mod tls;
 pub mod wait;

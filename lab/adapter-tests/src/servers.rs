@@ -9,6 +9,8 @@ pub(crate) mod contention;
 pub(crate) mod costs;
 pub(crate) mod crowd;
 pub(crate) mod extension;
+pub(crate) mod failover;
+pub(crate) mod failovers;
 pub(crate) mod fencing;
 pub(crate) mod forgotten;
 pub(crate) mod grace;

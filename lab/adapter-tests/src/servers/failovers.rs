@@ -1,0 +1,214 @@
+//! Clients contend for a lock while masters fail and sentinels promote replicas. A witness counts leases that overlap.
+//!
+//! `scripts/failovers` runs this for minutes, and prints the figures.
+#![allow(clippy::print_stdout)] // the figures
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use redlock_core::Lease;
+
+use super::failover::Follower;
+use super::losses::Witness;
+use super::*;
+use crate::sentinels::{Monitored, until};
+
+/// The TTL of the locks. The resulting quarantine is 14 s.
+const HELD: Duration = Duration::from_secs(5);
+
+/// The environment variable for the number of failovers, which `scripts/failovers` sets.
+const FAILOVERS: &str = "REDLOCK_FAILOVERS";
+
+/// The lifetime of the clients that connect again and again.
+const LIFETIME: Duration = Duration::from_secs(3);
+
+/// The end of a master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// It is killed, and restarts without its data after the failover.
+    Killed,
+    /// It is stopped, and goes on as a master after the failover.
+    Paused,
+    /// An operator starts the failover.
+    Manual,
+    /// Sentinels and replicas cannot reach it, but clients can. It stays a master until the next one grants locks.
+    CutOff,
+}
+
+const ENDS: [End; 4] = [End::Killed, End::Paused, End::Manual, End::CutOff];
+
+/// What a run has seen.
+#[derive(Default)]
+struct Seen {
+    /// The times of the grants of another resource, which a task requests all the time.
+    probes: Mutex<Vec<Instant>>,
+    /// The times without a grant, for each end of a master.
+    gaps: Mutex<BTreeMap<End, Vec<Duration>>>,
+}
+
+/// Acquires the lock repeatedly and holds it. Some locks are not released and expire.
+async fn contend(mut client: impl FnMut() -> Redlock, lifetime: Duration, witness: Arc<Witness>) {
+    while !witness.is_over() {
+        let (redlock, start) = (client(), Instant::now());
+        while !witness.is_over() && start.elapsed() < lifetime {
+            let Ok(Some(guard)) = redlock.lock("a", HELD).try_now().await else {
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
+                continue;
+            };
+            let lease: Lease = guard.lease();
+            witness.record(&lease);
+            tokio::time::sleep(HELD / 10 * fastrand::u32(1..9)).await;
+            if fastrand::bool() {
+                drop(guard.release().await);
+            } else {
+                drop(guard.detach().await);
+            }
+        }
+        redlock.close().await;
+    }
+}
+
+/// Acquires and releases another lock, and records the times.
+async fn probe(redlock: Redlock, seen: Arc<Seen>, witness: Arc<Witness>) {
+    while !witness.is_over() {
+        if let Ok(Some(guard)) = redlock.lock("probe", HELD).try_now().await {
+            seen.probes.lock().unwrap().push(Instant::now());
+            drop(guard.release().await);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Lets the master fail in this way, and waits until locks are granted again.
+fn fail(monitored: &Monitored, end: End, seen: &Seen) {
+    monitored.wait_until_whole();
+    let granted_after = |time: Instant| seen.probes.lock().unwrap().last().is_some_and(|last| *last > time);
+    let whole = Instant::now();
+    until("locks are granted", || granted_after(whole));
+    let master = monitored.master().unwrap();
+    // The locks of this time are lost with the master.
+    monitored.cut_off_replicas(master);
+    std::thread::sleep(Duration::from_millis(fastrand::u64(500..2500)));
+    let failed = Instant::now();
+    match end {
+        End::Killed => monitored.servers[master].kill(),
+        End::Paused => monitored.servers[master].pause(),
+        End::Manual => monitored.fail_over(),
+        End::CutOff => monitored.cut_off_sentinels(master),
+    }
+    monitored.wait_for_another(master);
+    let promoted = Instant::now();
+    match end {
+        End::Killed => monitored.servers[master].restart(),
+        End::Paused => monitored.servers[master].resume(),
+        End::Manual | End::CutOff => {}
+    }
+    // A client may use the former master for about three seconds, which is no risk until the quarantine is over.
+    until("locks are granted after the failover", || granted_after(promoted + Duration::from_secs(4)));
+    if end == End::CutOff {
+        // The former master grants locks for as long as a quarantine, to clients that are still connected to it.
+        let time = Duration::from_secs(16);
+        std::thread::sleep((promoted + time).saturating_duration_since(Instant::now()));
+    }
+    if end != End::Killed {
+        monitored.reconnect(master);
+    }
+    let probes = seen.probes.lock().unwrap();
+    let first = probes.partition_point(|time| *time < failed).saturating_sub(1);
+    let gap = probes[first..].windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default();
+    drop(probes);
+    seen.gaps.lock().unwrap().entry(end).or_default().push(gap);
+}
+
+/// Ends the tasks of a run, even if a failover panics.
+struct Over<'a>(&'a Witness);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs failovers of one group of servers.
+fn group(
+    client: &(dyn Fn(&Monitored) -> Redlock + Sync),
+    failovers: u64,
+    start: usize,
+) -> (Arc<Witness>, Arc<Seen>) {
+    let monitored = Arc::new(Monitored::start());
+    let (witness, seen) = (Arc::new(Witness::default()), Arc::new(Seen::default()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let new = || client(&monitored);
+    std::thread::scope(|scope| {
+        let _over = Over(&witness);
+        runtime.block_on(async {
+            let first = new();
+            if first.health().await.nodes().iter().any(|node| node.quarantine().is_some()) {
+                first.vouch(0).await.unwrap();
+            }
+            first.close().await;
+        });
+        let (witness, seen, new) = (&witness, &seen, &new);
+        for lifetime in [Duration::MAX, Duration::MAX, LIFETIME, LIFETIME] {
+            let handle = runtime.handle().clone();
+            scope.spawn(move || handle.block_on(contend(new, lifetime, Arc::clone(witness))));
+        }
+        let handle = runtime.handle().clone();
+        scope.spawn(move || handle.block_on(probe(new(), Arc::clone(seen), Arc::clone(witness))));
+        for failover in 0..failovers {
+            let end = ENDS[(start + usize::try_from(failover).unwrap()) % ENDS.len()];
+            fail(&monitored, end, seen);
+        }
+    });
+    (witness, seen)
+}
+
+/// Returns the number of overlaps. The environment sets the number of failovers, and of groups of servers.
+fn overlaps(client: &(dyn Fn(&Monitored) -> Redlock + Sync), least: u64) -> u64 {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (failovers, groups) = (number(FAILOVERS, least), number("REDLOCK_FAILOVERS_GROUPS", 1));
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let share = |group: u64| failovers / groups + u64::from(group < failovers % groups);
+        let run = |index: u64| {
+            let start = usize::try_from(index).unwrap();
+            scope.spawn(move || group(client, share(index), start))
+        };
+        let runs: Vec<_> = (0..groups).map(run).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    let sum = |part: fn(&Witness) -> u64| -> u64 { all.iter().map(|(witness, _)| part(witness)).sum() };
+    let grants = sum(|witness| witness.grants.load(Ordering::Relaxed));
+    let overlaps = sum(|witness| witness.overlaps.load(Ordering::Relaxed));
+    println!("{failovers} failovers, {groups} groups of servers: {grants} grants, {overlaps} overlaps");
+    for end in ENDS {
+        let gaps = all.iter().flat_map(|(_, seen)| seen.gaps.lock().unwrap().get(&end).cloned()).flatten();
+        let mut gaps: Vec<_> = gaps.collect();
+        gaps.sort_unstable();
+        if let (Some(longest), Some(median)) = (gaps.last(), gaps.get(gaps.len() / 2)) {
+            println!(
+                "  {end:?}: {} times; no locks for {median:.1?} (median), {longest:.1?} (longest)",
+                gaps.len()
+            );
+        }
+    }
+    assert!(grants > failovers, "{grants} grants");
+    overlaps
+}
+
+pub(crate) fn leases_never_overlap_while_masters_fail<A: Adapter>() {
+    let options = || Options::tokio().longest_ttl(HELD);
+    let client = |monitored: &Monitored| {
+        A::builder_with([monitored.url()], &options()).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
+    };
+    assert_eq!(0, overlaps(&client, 1));
+}
+
+/// A client that trusts the master that a sentinel names, without a quarantine.
+///
+/// A single failover does not always lead to an overlap, so only `scripts/failovers` requires one.
+pub(crate) fn leases_overlap_if_the_named_master_is_trusted<A: Adapter>() {
+    if std::env::var_os(FAILOVERS).is_some() {
+        assert!(overlaps(&|monitored| Follower::<A>::client(monitored), 1) > 0);
+    }
+}
