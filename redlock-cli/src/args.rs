@@ -43,7 +43,8 @@ Files: ~/.config/redlock/config.toml, or else /etc/redlock/config.toml, in TOML:
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Servers and output")]
 pub(crate) struct Shared {
-    /// A server: redis://HOST[:PORT], rediss:// for TLS, or unix:///PATH. Repeat it for each server
+    /// A server: redis://HOST[:PORT], rediss:// for TLS, unix:///PATH, or the master that sentinels name:
+    /// redis+sentinel://HOST,HOST,HOST/SERVICE. Repeat it for each server
     #[arg(long = "node", value_name = "URL", global = true)]
     pub(crate) nodes: Vec<String>,
     /// The configuration file, instead of those in the default directories

@@ -109,8 +109,13 @@ fn urls(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<String>, Failure> {
     if !args.nodes.is_empty() {
-        let has_password =
-            |url: &String| Address::parse(url).is_ok_and(|address| address.password().is_some());
+        let has_password = |url: &String| {
+            let of_any = |address: &Address| {
+                let sentinels = address.of_sentinels();
+                sentinels.iter().chain([address]).any(|address| address.password().is_some())
+            };
+            Address::parse(url).is_ok_and(|address| of_any(&address))
+        };
         if args.nodes.iter().any(has_password) {
             warnings.push(
                 "a password in --node is visible to all users of this machine; use --password-file".into(),
@@ -119,13 +124,31 @@ fn urls(
         return Ok(args.nodes.clone());
     }
     if let Some(nodes) = environment.text("REDLOCK_NODES")? {
-        return Ok(nodes.split([',', ' ', '\n']).filter(|url| !url.is_empty()).map(str::to_owned).collect());
+        return Ok(split(&nodes));
     }
     if file.nodes.is_empty() {
         let places = "use --node, REDLOCK_NODES, or `nodes` in a configuration file";
         return Err(Failure::config(format!("no servers: {places}")));
     }
     Ok(file.nodes.clone())
+}
+
+/// Splits a list of URLs at commas and blanks, except at the commas between sentinels.
+fn split(nodes: &str) -> Vec<String> {
+    let mut urls: Vec<String> = Vec::new();
+    for word in nodes.split([' ', '\n']) {
+        let mut last = None;
+        for part in word.split(',').filter(|part| !part.is_empty()) {
+            match last.and_then(|index: usize| urls.get_mut(index)) {
+                Some(url) if !part.contains("://") => *url = format!("{url},{part}"),
+                _ => {
+                    last = part.contains("+sentinel://").then_some(urls.len());
+                    urls.push(part.to_owned());
+                }
+            }
+        }
+    }
+    urls
 }
 
 fn certificates(args: &Shared, environment: &Environment, file: &File) -> Result<Certificates, Failure> {
@@ -170,6 +193,13 @@ impl Servers {
     /// Creates the lock client, in a tokio runtime. This does no I/O, except for the root certificates of the system.
     pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
         builder_with(&self.urls, &self.options())?.node_timeout(self.node_timeout).build()
+    }
+
+    /// Returns whether restart admission is enabled for a server.
+    pub(crate) fn have_quarantines(&self) -> bool {
+        let is_chosen =
+            |url: &String| Address::parse(url).is_ok_and(|address| !address.of_sentinels().is_empty());
+        self.longest_ttl.is_some() || self.urls.iter().any(is_chosen)
     }
 
     /// Checks the servers.
@@ -231,6 +261,16 @@ mod tests {
         let label = host_and_pid("we b#1\"\u{e9}.example");
         assert_eq!(format!("web1.example:{}", std::process::id()), label);
         assert!(host_and_pid(&"x".repeat(300)).len() <= 64);
+    }
+
+    #[test]
+    fn a_list_is_split_between_urls() {
+        let list =
+            "redis://a,redis://b redis+sentinel://:p@s1,s2:5000,s3/m,redis://c,rediss+sentinel://s4/m d,e";
+        let urls = ["redis://a", "redis://b", "redis+sentinel://:p@s1,s2:5000,s3/m", "redis://c"];
+        let urls = urls.into_iter().chain(["rediss+sentinel://s4/m", "d", "e"]);
+        assert_eq!(urls.collect::<Vec<_>>(), split(list));
+        assert_eq!(["redis://a", "b"], split(" redis://a,\n,b")[..], "an error names the second one");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) const OBSERVATIONS: u32 = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) label: String,
+    /// True if sentinels choose the server. Then it has replicas, and a promotion is a quarantine.
+    pub(super) is_chosen: bool,
     /// The error is the reason why it could not be queried.
     pub(super) state: Result<State, String>,
 }

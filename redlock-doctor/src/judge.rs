@@ -19,10 +19,12 @@ const SLOW: u32 = 20;
 
 /// Returns the findings, the worst first.
 ///
-/// `restart_admission`: whether a longest TTL is set, so that servers without their locks do not count.
+/// `restart_admission`: whether a longest TTL is set, so that servers without their locks do not count. Servers that
+/// sentinels choose have one in any case.
 pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admission: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_available = count(all, &mut findings);
+    let restart_admission = restart_admission || all.iter().all(|facts| facts.is_chosen);
     if !restart_admission {
         findings.push(finding(
             Severity::Note,
@@ -34,14 +36,14 @@ pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admissio
         ));
     }
     twins(all, &mut findings);
-    for Facts { label, state } in all {
+    for Facts { label, is_chosen, state } in all {
         match state {
             Ok(state) => {
                 let mut add = |severity, problem, consequence: &str, fix: &str| {
                     findings.push(finding(severity, &[label], problem, consequence, fix));
                 };
-                one(state, settings, &mut add);
-                if !restart_admission {
+                one(state, *is_chosen, settings, &mut add);
+                if !restart_admission && !is_chosen {
                     persistence(state, settings, &mut add);
                 }
             }
@@ -151,12 +153,17 @@ fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
 }
 
 /// Judges one server.
-fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity, String, &str, &str)) {
+fn one(
+    state: &State,
+    is_chosen: bool,
+    settings: PreflightSettings,
+    add: &mut impl FnMut(Severity, String, &str, &str),
+) {
     use Severity::{Error, Note, Warning};
 
     if state.is_sentinel() {
         // It has neither locks nor most of the facts.
-        let fix = "list the independent masters";
+        let fix = "use redis+sentinel:// for its master";
         return add(Error, "it is a Sentinel".into(), "clients reject it: a Sentinel stores no locks", fix);
     }
     if let Some(version) = state.text("redis_version") {
@@ -187,7 +194,7 @@ fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity
             "it rejects locks, or copies those of another server",
             "list independent masters",
         ),
-        _ if state.number("connected_slaves").is_some_and(|count| count > 0) => add(
+        _ if !is_chosen && state.number("connected_slaves").is_some_and(|count| count > 0) => add(
             Warning,
             "it has replicas".into(),
             "after a failover the promoted replica may lack the last locks and grant them again",
@@ -380,7 +387,7 @@ mod tests {
             clock: Some((0.0, 0.001)),
             speed: Some(Speed { excess: 0.000_1, error: 0.001 }),
         };
-        Facts { label: label.to_owned(), state: Ok(state) }
+        Facts { label: label.to_owned(), is_chosen: false, state: Ok(state) }
     }
 
     fn three(changed: &[(&str, &str)]) -> Vec<Facts> {
@@ -417,6 +424,18 @@ mod tests {
         }
         let found = judge(&three(&[("maxmemory_policy", "allkeys-lru")]));
         assert!(found.is_empty(), "no limit, no eviction: {found:?}");
+    }
+
+    #[test]
+    fn a_master_that_sentinels_choose_has_replicas_and_restart_admission() {
+        let mut facts = vec![server("a", &[("connected_slaves", "2"), ("aof_enabled", "0")])];
+        let problems = |facts: &[Facts]| {
+            let found = super::judge(facts, settings(), false);
+            found.iter().map(|finding| finding.problem().to_owned()).collect::<Vec<_>>()
+        };
+        assert!(problems(&facts).iter().any(|problem| problem.contains("replicas")));
+        facts[0].is_chosen = true;
+        assert_eq!(Vec::<String>::new(), problems(&facts));
     }
 
     #[test]
@@ -499,7 +518,8 @@ mod tests {
         let found = judge(&[server("a", &[]), server("b", &[("run_id", "a")]), server("c", &[])]);
         assert_eq!(["a".to_owned(), "b".into()], *found[0].nodes());
 
-        let down = |label: &str| Facts { label: label.into(), state: Err("refused".into()) };
+        let down =
+            |label: &str| Facts { label: label.into(), is_chosen: false, state: Err("refused".into()) };
         let found = judge(&[server("a", &[]), down("b"), down("c")]);
         assert!(found[0].to_string().starts_with("error: only 1 of 3 servers reachable, 2 required"));
         assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");

@@ -336,5 +336,6 @@ async fn ask<C: Connector>(connector: &C, options: &Options, settings: Preflight
             Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
         }
     };
-    Facts { label: connector.label().to_owned(), state: queries.await }
+    let is_chosen = connector.sentinels().is_some();
+    Facts { label: connector.label().to_owned(), is_chosen, state: queries.await }
 }

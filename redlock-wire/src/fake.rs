@@ -15,6 +15,7 @@ use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
 use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
+use crate::sentinels::Sentinels;
 use crate::socket::SocketHandle;
 
 /// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
@@ -22,7 +23,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The server, its client, and the behavior that a test sets. Clones share the state.
 #[derive(Clone, Default)]
-pub(crate) struct Fake(Arc<Inner>);
+pub(crate) struct Fake(Arc<Inner>, Option<Arc<Sentinels<Fake>>>);
 
 #[derive(Default)]
 struct Inner {
@@ -67,6 +68,8 @@ pub(crate) struct Behavior {
     pub(crate) pttl: Reply,
     /// The stamp of the server, which is old enough for an admission. If it is `None`, each look fails.
     pub(crate) stamp: Option<&'static str>,
+    /// The reply to `SENTINEL`.
+    pub(crate) sentinel: Reply,
     /// The time by which the clock of the server is ahead. If it is `None`, the server does not permit `TIME`.
     pub(crate) ahead: Option<Duration>,
     /// A key that the server pushes ahead of its reply to `PTTL`.
@@ -92,6 +95,7 @@ impl Default for Behavior {
             client,
             pttl,
             stamp: None,
+            sentinel: Reply::Nil,
             ahead: Some(Duration::ZERO),
             pushed: b"",
         }
@@ -99,6 +103,11 @@ impl Default for Behavior {
 }
 
 impl Fake {
+    /// Returns a connector whose server these sentinels choose.
+    pub(crate) fn chosen_by(sentinels: Sentinels<Self>) -> Self {
+        Self(Arc::default(), Some(Arc::new(sentinels)))
+    }
+
     /// Changes the behavior of the server from now on.
     pub(crate) fn is(&self, change: impl FnOnce(&mut Behavior)) {
         change(&mut self.0.behavior.lock().unwrap());
@@ -166,6 +175,10 @@ impl Connector for Fake {
 
     fn label(&self) -> &'static str {
         "fake"
+    }
+
+    fn sentinels(&self) -> Option<&Sentinels<Self>> {
+        self.1.as_deref()
     }
 
     async fn connect(&self, login: Option<&Credentials>, hub: &Hub) -> Result<FakeConnection, Failure> {
@@ -263,6 +276,7 @@ impl Connection for FakeConnection {
                 Reply::Array(vec![Reply::Int(0), Reply::Int(60_000), Reply::Int(1000), text])
             }),
             "GET" => stamp.clone().unwrap_or_else(sha),
+            "SENTINEL" => behavior.sentinel.clone(),
             "SET" => behavior.set.clone(),
             "INFO" => behavior.info.clone(),
             "CLIENT" => behavior.client.clone().expect("only clients with RESP3 send it"),

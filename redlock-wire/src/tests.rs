@@ -6,6 +6,7 @@ mod login;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod reconnect;
+mod sentinels;
 mod watch;
 
 use std::future::{Future, poll_fn};

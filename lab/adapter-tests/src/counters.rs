@@ -291,11 +291,13 @@ pub(crate) async fn a_read_only_replica_raises_no_counter<A: Adapter>() {
     let mine = claim("a", "mine");
     let first = counted(&node, &mine).await;
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-    for error in [
-        rejected(node.call(Request::AcquireFenced(claim("b", "mine"), minute())).await),
-        rejected(node.call(Request::Confirm(mine.clone(), ttl(90_000), token(first))).await),
-        rejected(node.call(Request::Refill(claim("b", "mine"), minute(), token(first))).await),
+    for request in [
+        Request::AcquireFenced(claim("b", "mine"), minute()),
+        Request::Confirm(mine.clone(), ttl(90_000), token(first)),
+        Request::Refill(claim("b", "mine"), minute(), token(first)),
     ] {
+        let node = node_of::<A>(&server); // a node gives up its connection to a replica
+        let error = rejected(node.call(request).await);
         assert!(error.starts_with("READONLY"), "{error}");
     }
     assert_eq!(["a", A], server.keys()[..]);

@@ -666,9 +666,9 @@ pub(crate) async fn a_user_without_the_right_to_release_cannot_lock<A: Adapter>(
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_read_only_replica_is_a_rejection<A: Adapter>() {
     let server = RedisServer::start();
-    let node = node_of::<A>(&server);
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
     for claim in [claim("a", "mine"), claim(["a", "b"], "mine")] {
+        let node = node_of::<A>(&server); // the first node has given up its connection
         let error = node.call(Request::Acquire(claim.clone(), minute())).await.unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, error.kind());
         assert!(error.to_string().starts_with("READONLY"), "{error}");

@@ -16,6 +16,9 @@ fuzz_target!(|url: &str| {
             let outside_password = match address.endpoint() {
                 Endpoint::Tcp { host, .. } => host.contains(SECRET),
                 Endpoint::Unix { path } => path.to_string_lossy().contains(SECRET),
+                Endpoint::Sentinels { service, sentinels, .. } => {
+                    service.contains(SECRET) || sentinels.iter().any(|(host, _)| host.contains(SECRET))
+                }
             } || address.user().is_some_and(|user| user.contains(SECRET));
             assert!(outside_password || !text.contains(SECRET), "{url:?} is shown as {text}");
         }

@@ -11,7 +11,7 @@ use crate::settings;
 
 /// Ends the quarantine of the named servers. Returns the exit code.
 pub(crate) fn vouch(args: &Vouch, shared: &Shared) -> Result<u8, Failure> {
-    if settings::find(shared)?.servers.longest_ttl.is_none() {
+    if !settings::find(shared)?.servers.have_quarantines() {
         let fix = "set --longest-ttl or REDLOCK_LONGEST_TTL as in all programs";
         return Err(Failure::config(format!("a quarantine needs the longest TTL: {fix}")));
     }

@@ -74,5 +74,5 @@ fn is_secret(name: &str) -> bool {
 
 fn has_login(nodes: &OsStr) -> bool {
     let nodes = nodes.to_string_lossy();
-    nodes.contains('@') || nodes.contains("pass=")
+    nodes.contains('@') || nodes.contains("pass=") || nodes.contains("sentinel_password=")
 }

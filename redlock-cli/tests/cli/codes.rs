@@ -130,8 +130,7 @@ fn a_configuration_error_is_78_and_an_outage_69() {
     );
     let nodes = "redis-sentinel://:hunter2@10.0.0.1:26379/mymaster";
     let found = output(cluster.redlock(["run", "job", "true"]).env("REDLOCK_NODES", nodes));
-    let expected =
-        "server 1 of 1: invalid address redis-sentinel://10.0.0.1: a Sentinel URL; list the URL of";
+    let expected = "server 1 of 1: invalid address redis-sentinel://10.0.0.1: expected redis+sentinel://";
     assert_eq!(Some(78), found.status.code(), "{found:?}");
     assert!(text(&found.stderr).contains(expected) && !text(&found.stderr).contains("hunter2"), "{found:?}");
     for server in &cluster.servers {
