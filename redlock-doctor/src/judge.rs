@@ -431,11 +431,14 @@ mod tests {
         let mut facts = vec![server("a", &[("connected_slaves", "2"), ("aof_enabled", "0")])];
         let problems = |facts: &[Facts]| {
             let found = super::judge(facts, settings(), false);
-            found.iter().map(|finding| finding.problem().to_owned()).collect::<Vec<_>>()
+            found.iter().map(|finding| finding.problem().to_owned()).collect::<Vec<_>>().join(", ")
         };
-        assert!(problems(&facts).iter().any(|problem| problem.contains("replicas")));
+        let are_named = |problems: &str| {
+            ["no longest TTL", "has replicas", "on disk"].map(|problem| problems.contains(problem))
+        };
+        assert_eq!([true; 3], are_named(&problems(&facts)), "{}", problems(&facts));
         facts[0].is_chosen = true;
-        assert_eq!(Vec::<String>::new(), problems(&facts));
+        assert_eq!([false; 3], are_named(&problems(&facts)), "{}", problems(&facts));
     }
 
     #[test]

@@ -43,8 +43,8 @@ const ENDS: [End; 4] = [End::Killed, End::Paused, End::Manual, End::CutOff];
 struct Seen {
     /// The times of the grants of another resource, which a task requests all the time.
     probes: Mutex<Vec<Instant>>,
-    /// The times without a grant, for each end of a master.
-    gaps: Mutex<BTreeMap<End, Vec<Duration>>>,
+    /// The time without a grant and the number of overlaps of each failover, for each end of a master.
+    failovers: Mutex<BTreeMap<End, Vec<(Duration, u64)>>>,
 }
 
 /// Acquires the lock repeatedly and holds it. Some locks are not released and expire.
@@ -81,12 +81,13 @@ async fn probe(redlock: Redlock, seen: Arc<Seen>, witness: Arc<Witness>) {
 }
 
 /// Lets the master fail in this way, and waits until locks are granted again.
-fn fail(monitored: &Monitored, end: End, seen: &Seen) {
+fn fail(monitored: &Monitored, end: End, seen: &Seen, witness: &Witness) {
     monitored.wait_until_whole();
     let granted_after = |time: Instant| seen.probes.lock().unwrap().last().is_some_and(|last| *last > time);
     let whole = Instant::now();
     until("locks are granted", || granted_after(whole));
     let master = monitored.master().unwrap();
+    let before = witness.overlaps.load(Ordering::Relaxed);
     // The locks of this time are lost with the master.
     monitored.cut_off_replicas(master);
     std::thread::sleep(Duration::from_millis(fastrand::u64(500..2500)));
@@ -118,7 +119,8 @@ fn fail(monitored: &Monitored, end: End, seen: &Seen) {
     let first = probes.partition_point(|time| *time < failed).saturating_sub(1);
     let gap = probes[first..].windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default();
     drop(probes);
-    seen.gaps.lock().unwrap().entry(end).or_default().push(gap);
+    let overlaps = witness.overlaps.load(Ordering::Relaxed) - before;
+    seen.failovers.lock().unwrap().entry(end).or_default().push((gap, overlaps));
 }
 
 /// Ends the tasks of a run, even if a failover panics.
@@ -158,7 +160,7 @@ fn group(
         scope.spawn(move || handle.block_on(probe(new(), Arc::clone(seen), Arc::clone(witness))));
         for failover in 0..failovers {
             let end = ENDS[(start + usize::try_from(failover).unwrap()) % ENDS.len()];
-            fail(&monitored, end, seen);
+            fail(&monitored, end, seen, witness);
         }
     });
     (witness, seen)
