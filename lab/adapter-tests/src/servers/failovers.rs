@@ -184,13 +184,15 @@ fn overlaps(client: &(dyn Fn(&Monitored) -> Redlock + Sync), least: u64) -> u64 
     let overlaps = sum(|witness| witness.overlaps.load(Ordering::Relaxed));
     println!("{failovers} failovers, {groups} groups of servers: {grants} grants, {overlaps} overlaps");
     for end in ENDS {
-        let gaps = all.iter().flat_map(|(_, seen)| seen.gaps.lock().unwrap().get(&end).cloned()).flatten();
-        let mut gaps: Vec<_> = gaps.collect();
-        gaps.sort_unstable();
-        if let (Some(longest), Some(median)) = (gaps.last(), gaps.get(gaps.len() / 2)) {
+        let of_end = |seen: &Seen| seen.failovers.lock().unwrap().get(&end).cloned();
+        let mut failovers: Vec<_> = all.iter().filter_map(|(_, seen)| of_end(seen)).flatten().collect();
+        failovers.sort_unstable();
+        let with_overlaps = failovers.iter().filter(|(_, overlaps)| *overlaps > 0).count();
+        let count = failovers.len();
+        if let (Some((longest, _)), Some((median, _))) = (failovers.last(), failovers.get(count / 2)) {
             println!(
-                "  {end:?}: {} times; no locks for {median:.1?} (median), {longest:.1?} (longest)",
-                gaps.len()
+                "  {end:?}: {count} failovers, {with_overlaps} with overlaps; \
+                 no locks for {median:.1?} (median), {longest:.1?} (longest)"
             );
         }
     }
