@@ -73,6 +73,7 @@
 //! | `rediss://...` | the same over TLS |
 //! | `valkey://...`, `valkeys://...` | aliases of the two |
 //! | `unix:///path[?db=1&user=...&pass=...]` | a Unix socket |
+//! | `redis+sentinel://[[user]:password@]host[:port],.../service[/database]` | the master that [sentinels](#sentinel) name |
 //!
 //! `build()` does not connect. A node connects on first use, in a separate task, and again whenever the connection is
 //! lost. The delay before an attempt grows from 10 ms to 200 ms ([`Options::reconnect_delay`]); the attempts never end.
@@ -83,6 +84,25 @@
 //! A request to a node that is known to be down fails at once, and no lock waits for it. If requests over a connection
 //! get no reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the
 //! connection. Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
+//!
+//! # Sentinel
+//!
+//! A master with replicas and sentinels is one node, with one URL that lists all sentinels:
+//!
+//! ```
+//! # #[cfg(feature = "tokio")] {
+//! let master = "redis+sentinel://:secret@s1:26379,s2:26379,s3:26379/mymaster";
+//! let redlock = redlock_redis_rs::builder([master])?.build()?;
+//! # drop(redlock); }
+//! # Ok::<(), redlock_redis_rs::Error>(())
+//! ```
+//!
+//! The parameters `sentinel_username` and `sentinel_password` are the login of the sentinels. A server is used while a
+//! majority of the sentinels confirms it. After a failover, the votes of the promoted server do not count until all locks
+//! that it may not know have ended: [`Options::longest_ttl`] is 30 s for such a node, unless you set it. See [Sentinel and
+//! managed primaries].
+//!
+//! [Sentinel and managed primaries]: https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#sentinel-and-managed-primaries
 //!
 //! # Features
 //!

@@ -248,6 +248,15 @@ impl Address {
     }
 
     /// Returns the address of a server with this login and database, and with TLS if the sentinels use it.
+    ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// let master = Address::parse("redis+sentinel://:secret@s1,s2,s3/mymaster/2")?;
+    /// let server = master.at("10.0.0.1", 6379);
+    /// assert_eq!(Address::parse("redis://:secret@10.0.0.1/2")?, server);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    #[must_use]
     pub fn at(&self, host: &str, port: u16) -> Self {
         let tls =
             matches!(self.endpoint, Endpoint::Tcp { tls: true, .. } | Endpoint::Sentinels { tls: true, .. });

@@ -221,6 +221,8 @@ impl Options {
     /// timeout](redlock_core::Builder::node_timeout) are longer, they apply instead, up to 9.4 s. A request that waits for
     /// the first connection can then report why there is none.
     ///
+    /// If sentinels choose the server, the limit is doubled, because it includes the question to the sentinels.
+    ///
     /// The limit delays no request: a request waits at most the node timeout for the first connection, and not at all
     /// for later ones.
     ///
@@ -300,7 +302,8 @@ impl Options {
     ///
     /// On first use, no server counts for this time: see [`Redlock::vouch`](redlock_core::Redlock::vouch).
     ///
-    /// The default is no limit: nothing is checked, and operators must keep such a server away from the clients.
+    /// The default is no limit: nothing is checked, and operators must keep such a server away from the clients. For a
+    /// node whose server sentinels choose, the default is 30 s, and a quarantine is 8 s longer.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -479,6 +482,6 @@ impl fmt::Debug for Options {
             .field("longest_ttl", &self.longest.as_ref().map(|longest| longest.stated()))
             .field("certificates", &self.certificates)
             .field("credentials", &self.credentials.is_some())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -84,7 +84,7 @@ impl<C: Connector> Inquiry<'_, C> {
     async fn confirm(&mut self, runtime: &dyn Runtime) -> Result<Master, String> {
         // Not shortened at a majority: the slowest connection would be opened again each time.
         let mut poll = Poll::new(self.sentinels.members.len());
-        drop(first(self.hear(&mut poll, |_| false), elapse(runtime, LIMIT)).await);
+        first(self.hear(&mut poll, |_| false), elapse(runtime, LIMIT)).await;
         poll.result()
     }
 

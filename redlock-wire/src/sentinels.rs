@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// Returns a connector for this host and port.
+type At<C> = Arc<dyn Fn(&str, u16) -> C + Send + Sync>;
+
 /// The sentinels that choose the server of a node: the master of one service.
 ///
 /// `C` is a [`Connector`](crate::Connector).
@@ -11,7 +14,7 @@ pub struct Sentinels<C> {
     /// The connectors of the sentinels.
     pub(crate) members: Vec<C>,
     /// Returns the connector of a server.
-    pub(crate) server: Arc<dyn Fn(&str, u16) -> C + Send + Sync>,
+    pub(crate) server: At<C>,
 }
 
 impl<C> Sentinels<C> {

@@ -394,7 +394,6 @@ macro_rules! __cases {
             }
             failovers {
                 leases_never_overlap_while_masters_fail
-                leases_overlap_if_the_named_master_is_trusted
             }
             losses {
                 leases_never_overlap_while_servers_lose_data

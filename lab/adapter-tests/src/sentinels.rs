@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use redlock_testkit::{Console, RedisServer, Reply};
+use redlock_testkit::{Console, RedisServer, RedisServerBuilder, Reply};
 
 const SERVICE: &str = "locks";
 
@@ -159,7 +159,7 @@ fn server() -> RedisServer {
                 --masteruser replica --masterauth secret --repl-diskless-sync-delay 0 --repl-ping-replica-period 1 \
                 --repl-timeout 5";
     let server = RedisServer::builder().password(PASSWORD);
-    args.split_whitespace().fold(server, |server, arg| server.arg(arg)).start()
+    args.split_whitespace().fold(server, RedisServerBuilder::arg).start()
 }
 
 /// Waits for a condition, in steps that leave the machine to the servers.

@@ -116,10 +116,9 @@ impl Poll {
         match best {
             Some(master) if count >= required => Ok(master.clone()),
             _ => {
-                let mut text =
-                    format!("only {count} of {all} sentinels confirm a master, {required} required");
+                let text = format!("only {count} of {all} sentinels confirm a master, {required} required");
                 if self.listed < required {
-                    text += &format!(": list all sentinels, not {}", self.listed);
+                    return Err(format!("{text}: list all sentinels, not {}", self.listed));
                 }
                 let others = self.heard.iter().filter_map(|(label, sight)| match &sight.master {
                     Ok(master) if Some(master) == best => None,
