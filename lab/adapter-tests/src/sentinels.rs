@@ -17,8 +17,9 @@ const SENTINEL_PASSWORD: &str = "sentinels";
 /// The time without a reply after which a sentinel sees the master down.
 pub(crate) const DOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// The time limit of a step of the servers, even on a very busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The time limit of a step of the servers, even on a very busy machine. A sentinel that was not scheduled for two
+/// seconds does nothing for 30 s.
+const LIMIT: Duration = Duration::from_secs(180);
 
 pub(crate) struct Monitored {
     pub(crate) servers: Vec<RedisServer>,
