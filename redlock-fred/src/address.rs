@@ -89,7 +89,8 @@ impl IntoConnector for Config {
             #[cfg(unix)]
             ServerConfig::Unix { path } => Endpoint::unix(path),
             _ => {
-                let message = "invalid address: a cluster is not an independent server; for sentinels, pass a URL: redis+sentinel://...";
+                let message = "invalid address: a cluster is not an independent server; for sentinels, pass a URL such \
+                               as redis+sentinel://s1,s2,s3/mymaster";
                 return Err(Error::invalid(message));
             }
         };

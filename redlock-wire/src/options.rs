@@ -61,7 +61,8 @@ pub(crate) const FENCE_PREFIX: &[u8] = b"redlock:fence:";
 /// one starts from the server's time, which is greater.
 const FENCE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The default of the longest TTL of nodes whose server sentinels choose. It bounds the time without locks after a failover.
+/// The default of the longest TTL of nodes whose server sentinels choose. It bounds the time without locks after a
+/// failover.
 const SENTINEL_LONGEST: Duration = Duration::from_secs(30);
 
 /// The upper limit when a node timeout raises the connect timeout.

@@ -1,7 +1,7 @@
 //! A node whose server is chosen by sentinels: the master of one service.
 //!
-//! A server is used only while a majority of the sentinels *confirms* it: each of them names it, and none of these sees it
-//! down or in a failover. Sentinels need such a majority to promote a replica, so a server that was cut off from them
+//! A server is used only while a majority of the sentinels *confirms* it: each of them names it, and none of these sees
+//! it down or in a failover. Sentinels need such a majority to promote a replica, so a server that was cut off from them
 //! is given up. A connection is confirmed before it is used and once a second, and its votes do not count if the last
 //! confirmation is older than [`CONFIRMED_FOR`].
 //!
