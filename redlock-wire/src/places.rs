@@ -1,10 +1,11 @@
 //! The order of the requests that wait for a key, on the wire.
 //!
-//! A server keeps the places of the waiting requests in a key of its own: the key of the resource with the suffix
-//! `#waiting`. The scripts that use it need no more rights than the others. If they lack the right to this key, there is no
-//! order. A claim on several resources has no place, and its release serves the places of each of them.
+//! A server keeps the places of the waiting requests in a sorted set: the key of the resource with the suffix `#waiting`.
+//! If the scripts lack the rights to it, there is no order. The key is not among the keys of the scripts, because a server
+//! would then reject the release of a client without these rights. A claim on several resources has no place, and its release serves the places of each of them.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use redlock_core::node::{Claim, Place};
 
@@ -42,8 +43,7 @@ pub(crate) fn of(claim: &Claim) -> Option<&Place> {
 
 /// Adds a place to the arguments of a script.
 pub(crate) fn add<'a>(args: &mut ScriptArgs<'a>, place: &'a Place) {
-    let micros =
-        |waited: std::time::Duration| u64::try_from(waited.as_micros()).unwrap_or(LONGEST).min(LONGEST);
+    let micros = |waited: Duration| u64::try_from(waited.as_micros()).unwrap_or(LONGEST).min(LONGEST);
     let waited = place.waited.map_or(Cow::Borrowed(&b"-1"[..]), |waited| number(micros(waited)));
     let reserved = u64::try_from(place.reserved_for.as_millis()).unwrap_or(LONGEST).clamp(1, LONGEST);
     args.args.extend([Cow::Borrowed(place.id.as_bytes()), waited, number(reserved)]);

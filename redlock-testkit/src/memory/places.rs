@@ -6,40 +6,43 @@ use std::time::Duration;
 use redlock_core::node::{Place, Token};
 use redlock_core::runtime::Instant;
 
-/// The time after which a request that has made no attempt no longer counts as waiting.
+/// The time after the last attempt of a waiting request until the places are forgotten.
 const SILENCE: Duration = Duration::from_secs(12);
 
 /// The places of the requests that wait for one resource.
 #[derive(Clone, Default)]
-pub(super) struct Places(BTreeMap<Vec<u8>, Waiting>);
+pub(super) struct Places {
+    places: BTreeMap<Vec<u8>, Waiting>,
+    expires: Instant,
+}
 
 #[derive(Clone, Copy)]
 struct Waiting {
     /// The start of the request by the clock of the node, in nanoseconds. It may precede the start of the node.
     since: i128,
-    seen: Instant,
     reserved_for: Duration,
 }
 
 impl Places {
     /// Enters a place, or leaves it if the request no longer waits.
     pub(super) fn put(&mut self, place: &Place, now: Instant) {
+        self.forget(now);
         match place.waited {
             Some(waited) => {
-                let waiting =
-                    Waiting { since: since(waited, now), seen: now, reserved_for: place.reserved_for };
-                self.0.insert(place.id.as_bytes().to_vec(), waiting);
+                let waiting = Waiting { since: since(waited, now), reserved_for: place.reserved_for };
+                self.places.insert(place.id.as_bytes().to_vec(), waiting);
+                self.expires = now + SILENCE;
             }
             None => self.remove(&place.id),
         }
     }
 
     pub(super) fn remove(&mut self, id: &Token) {
-        self.0.remove(id.as_bytes());
+        self.places.remove(id.as_bytes());
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.places.is_empty()
     }
 
     /// Returns whether another request waits that has waited longer than this one.
@@ -51,14 +54,20 @@ impl Places {
     /// Takes the place that has waited longest, and the time of its reservation.
     pub(super) fn take_first(&mut self, now: Instant) -> Option<(Token, Duration)> {
         let (id, waiting) = self.first(now)?;
-        self.0.remove(&id);
+        self.places.remove(&id);
         Some((Token::from_bytes(id), waiting.reserved_for))
     }
 
     fn first(&mut self, now: Instant) -> Option<(Vec<u8>, Waiting)> {
-        self.0.retain(|_, waiting| now.saturating_duration_since(waiting.seen) < SILENCE);
-        let first = self.0.iter().min_by_key(|(id, waiting)| (waiting.since, *id));
+        self.forget(now);
+        let first = self.places.iter().min_by_key(|(id, waiting)| (waiting.since, *id));
         first.map(|(id, waiting)| (id.clone(), *waiting))
+    }
+
+    fn forget(&mut self, now: Instant) {
+        if self.expires <= now {
+            self.places.clear();
+        }
     }
 }
 

@@ -17,13 +17,14 @@ for _, key in ipairs(read_keys) do
     update_expiry(key)
 end
 local deleted, id, waited = #held_keys + #read_keys, ARGV[2], tonumber(ARGV[3])
-if deleted == 0 and not id then return 0 end
 -- Of every sixteenth token, the key stays free, so that other clients get their chance.
-local is_open = string.byte(ARGV[1], -1) % 16 == 0
+local reserves = deleted > 0 and string.byte(ARGV[1], -1) % 16 ~= 0
 for _, key in ipairs(KEYS) do
-    read_places(key)
-    if id and waited >= 0 then enter_place(id, waited, ARGV[4]) elseif id then remove_place(id) end
-    if deleted > 0 and not is_open and not redis.pcall('GET', key) then reserve(key) end
-    write_places(key)
+    if id and waited >= 0 then
+        enter_place(key, id .. ' ' .. ARGV[4], waited)
+    elseif id then
+        leave_place(key, id .. ' ' .. ARGV[4])
+    end
+    if reserves and not redis.pcall('GET', key) then reserve(key, (first_place(key))) end
 end
 return deleted

@@ -1,6 +1,8 @@
 end
 local reply = acquire()
-local is_denied = type(reply) == 'table' and reply[1] == 0
-if is_denied then enter_place(id, waited, reserved) elseif type(reply) ~= 'table' then remove_place(id) end
-write_places(KEYS[1])
+if type(reply) ~= 'table' then
+    leave_place(KEYS[1], place)
+elseif reply[1] == 0 then
+    enter_place(KEYS[1], place, waited)
+end
 return reply
