@@ -1,10 +1,12 @@
-//! Entry points for the fuzz targets of this repository. Not a public interface: it changes without notice.
+//! Entry points for the fuzz targets and the simulation of this repository. Not a public interface: it changes without
+//! notice.
 
 use redlock_core::IntoResources;
 use redlock_core::node::{Claim, Token};
 
 use crate::message::Reply;
-use crate::{handshake, reply};
+use crate::admission::look;
+use crate::{commands, fence, handshake, reply};
 
 /// Interprets the replies as those to every command. Returns all error messages.
 #[must_use]
@@ -34,4 +36,21 @@ pub fn messages(replies: &[Reply]) -> Vec<String> {
 #[must_use]
 pub fn server(info: &[u8]) -> String {
     format!("{:?}", handshake::described(&String::from_utf8_lossy(info), Ok(())))
+}
+
+/// Returns the scripts by name. They are what the simulated servers of the laboratory run.
+#[must_use]
+pub fn scripts() -> [(&'static str, &'static str); 10] {
+    [
+        ("acquire", commands::ACQUIRE.text),
+        ("extend", commands::EXTEND.text),
+        ("release", commands::RELEASE.text),
+        ("inspect", commands::INSPECT.text),
+        ("keep", commands::KEEP.text),
+        ("share", commands::SHARE.text),
+        ("acquire_fenced", fence::ACQUIRE.text),
+        ("confirm", fence::CONFIRM.text),
+        ("refill", fence::REFILL.text),
+        ("admission", look::LOOK.text),
+    ]
 }

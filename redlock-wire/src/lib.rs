@@ -9,7 +9,7 @@
 //! # Features
 //!
 //! `tokio` and `smol` add `Options::tokio` and `Options::smol`, which use the ready-made runtimes of `redlock-core`.
-//! `tls-rustls` and `tls-native-tls` add the TLS settings of these libraries, in the module [`tls`]. `fuzzing` is for the fuzz targets of this repository and is not a public interface.
+//! `tls-rustls` and `tls-native-tls` add the TLS settings of these libraries, in the module [`tls`]. `fuzzing` is for the fuzz targets and the simulation of this repository, and is not a public interface.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -12,7 +12,7 @@ use crate::message::{Command, Failure, Reply};
 use crate::script::{Script, script};
 use crate::text::sanitize;
 
-static LOOK: Script = script!("../scripts/admission.lua");
+pub(crate) static LOOK: Script = script!("../scripts/admission.lua");
 
 /// The command that reads the stamp, and nothing else.
 pub(crate) const GET: Command<'static> = Command::Other { name: "GET", args: &[STAMP] };
