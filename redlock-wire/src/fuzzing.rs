@@ -4,8 +4,8 @@
 use redlock_core::IntoResources;
 use redlock_core::node::{Claim, Token};
 
-use crate::message::Reply;
 use crate::admission::look;
+use crate::message::Reply;
 use crate::{commands, fence, handshake, reply};
 
 /// Interprets the replies as those to every command. Returns all error messages.

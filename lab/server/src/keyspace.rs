@@ -82,6 +82,17 @@ impl Keyspace {
         self.set(key, Value::List(vec![b"item".to_vec()]), None);
     }
 
+    /// Takes the lists of other keys.
+    pub fn take_lists(&mut self, other: &mut Self) {
+        let lists = std::mem::take(&mut other.0).into_iter();
+        self.0.extend(lists.filter(|(_, entry)| matches!(entry.value, Value::List(_))));
+    }
+
+    /// Sets a text without an expiry.
+    pub fn set_text(&mut self, key: &[u8], text: &str) {
+        self.set(key, Value::String(text.into()), None);
+    }
+
     /// Returns whether the key has a list.
     pub fn is_list(&self, key: &[u8]) -> bool {
         matches!(self.0.get(key), Some(Entry { value: Value::List(_), .. }))
@@ -90,14 +101,6 @@ impl Keyspace {
     /// Returns whether the key exists at a time in microseconds.
     pub fn exists(&self, key: &[u8], now: u64) -> bool {
         self.get(key, now).is_some()
-    }
-
-    /// Returns the text under a key.
-    pub fn text(&self, key: &[u8]) -> Option<&[u8]> {
-        match self.0.get(key) {
-            Some(Entry { value: Value::String(text), .. }) => Some(text),
-            _ => None,
-        }
     }
 
     /// Returns the strings and the readers with a time limit that exist at a time in microseconds, by key.

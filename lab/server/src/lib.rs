@@ -107,14 +107,19 @@ impl Server {
         self.core().expire(now);
     }
 
+    /// Reads the keys from outside.
+    pub fn keys<T>(&self, read: impl FnOnce(&Keyspace) -> T) -> T {
+        read(&self.core().keys)
+    }
+
     /// Changes keys from outside, such as for a loss of data. Nothing is pushed.
     pub fn change<T>(&mut self, change: impl FnOnce(&mut Keyspace) -> T) -> T {
         change(&mut self.core().keys)
     }
 
-    /// Deletes all keys, and pushes that.
-    pub fn flush(&mut self) {
-        self.core().flush();
+    /// Pushes that all keys were deleted or replaced.
+    pub fn push_loss(&mut self) {
+        self.core().all_touched();
     }
 
     /// Starts again as another process, without connections and scripts. The keys stay.
@@ -130,6 +135,11 @@ impl Server {
     fn core(&self) -> MutexGuard<'_, Core> {
         locked(&self.core)
     }
+}
+
+/// Returns the SHA-1 by which a script is called.
+pub fn sha1(script: &str) -> String {
+    sha1_smol::Sha1::from(script).hexdigest()
 }
 
 fn locked(core: &Mutex<Core>) -> MutexGuard<'_, Core> {

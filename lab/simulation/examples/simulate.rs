@@ -40,6 +40,7 @@ struct Options {
     faults: Faults,
     fenced: Option<bool>,
     admission: Option<bool>,
+    whole: bool,
 }
 
 impl Options {
@@ -53,6 +54,7 @@ impl Options {
             faults: Faults::Bounded,
             fenced: None,
             admission: None,
+            whole: false,
         };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -79,6 +81,13 @@ impl Options {
                         _ => return Err(format!("unknown admission: {value}")),
                     };
                 }
+                "--whole" => {
+                    options.whole = match value.as_str() {
+                        "on" => true,
+                        "off" => false,
+                        _ => return Err(format!("unknown stack: {value}")),
+                    };
+                }
                 _ => return Err(format!("unknown option: {name}")),
             }
         }
@@ -97,6 +106,7 @@ impl Options {
             let experiment = |seed| {
                 let experiment =
                     Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
+                let experiment = if self.whole { experiment.whole() } else { experiment };
                 let experiment = match self.admission {
                     None => experiment,
                     Some(true) => experiment.with_admission(),

@@ -81,6 +81,8 @@ pub struct Experiment {
     /// Overrides the choice that depends on the faults.
     admission: Option<bool>,
     shortest_ttl: Option<Duration>,
+    /// True for the whole stack.
+    whole: bool,
 }
 
 /// The shortest TTL that is useful on the slowest network.
@@ -135,6 +137,7 @@ impl Experiment {
             drift_ppm: None,
             admission: None,
             shortest_ttl: None,
+            whole: false,
         }
     }
 
@@ -305,6 +308,15 @@ impl Experiment {
     #[must_use]
     pub fn clock_drift(mut self, ppm: u32) -> Self {
         self.drift_ppm = Some(i32::try_from(ppm).unwrap_or(i32::MAX).min(MOST_DRIFT_PPM));
+        self
+    }
+
+    /// Runs the whole stack: the nodes of `redlock-wire`, and servers that run its scripts. The default is off.
+    ///
+    /// Fencing counters start from the clocks of servers then, regardless of other settings.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.whole = true;
         self
     }
 

@@ -7,6 +7,9 @@
 //!   connection. Messages in flight on it may still arrive later, after the next connection was made. A node reports
 //!   its connection.
 //! - [`Datagrams`](Transport::Datagrams): messages overtake each other and arrive twice. A node reports no connection.
+//! - [`Bytes`](Transport::Bytes): the whole stack. The nodes are those of `redlock-wire`, and send commands over
+//!   connections of bytes. The servers run the scripts of the library. The client of a connection that breaks notices that
+//!   soon, or never.
 //!
 //! Clients may check whether a server has lost locks ([`Network::set_longest_ttl`]). They look at the stamp of the server
 //! over every connection, and once a second. On streams they are notified of losses before later replies. With datagrams, a
@@ -15,6 +18,7 @@
 //! A message that meets a partition is lost. A client cannot clean up after a message that is delayed by more than a
 //! node timeout, or that arrives twice. The history records this for each request that is carried out.
 
+mod bytes;
 mod gate;
 mod link;
 mod looks;
@@ -31,6 +35,7 @@ use redlock_core::node::LockNode;
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
+pub(crate) use self::bytes::{Calls, Connection, Effect};
 pub use self::notifications::Notifications;
 use self::remote::Remote;
 pub use self::traffic::{Direction, Traffic};
@@ -80,6 +85,8 @@ struct State {
     longest_ttl: Option<Duration>,
     /// The number of the last request.
     calls: u64,
+    /// The requests about claims that no server has carried out, if servers receive bytes.
+    calls_of_claims: Arc<Mutex<Calls>>,
     /// The connections that are cut: client, server and direction.
     cut: BTreeSet<(usize, usize, Direction)>,
 }
@@ -91,6 +98,8 @@ pub enum Transport {
     Streams,
     /// Single messages without an order.
     Datagrams,
+    /// Connections of bytes, over which `redlock-wire` sends its commands.
+    Bytes,
 }
 
 impl Network {
@@ -102,7 +111,17 @@ impl Network {
         let chance = fastrand::Rng::with_seed(simulation.seed() ^ 0x006e_6574_776f_726b);
         let (requests, replies) = (Traffic::default(), Traffic::default());
         let (servers, cut, notifications, longest_ttl) = (Vec::new(), BTreeSet::new(), None, None);
-        let state = State { chance, servers, requests, replies, notifications, longest_ttl, calls: 0, cut };
+        let state = State {
+            chance,
+            servers,
+            requests,
+            replies,
+            notifications,
+            longest_ttl,
+            calls: 0,
+            calls_of_claims: Arc::default(),
+            cut,
+        };
         Self(Arc::new(Shared { transport, world, recorder, state: Mutex::new(state) }))
     }
 
@@ -110,7 +129,11 @@ impl Network {
     pub fn server(&self, clock: Clock) -> Server {
         let mut state = self.state();
         let number = state.servers.len();
-        let server = Server::new(number, clock, self.0.world.clone(), self.0.recorder.clone());
+        let (world, recorder) = (self.0.world.clone(), self.0.recorder.clone());
+        let server = match self.0.transport {
+            Transport::Streams | Transport::Datagrams => Server::new(number, clock, world, recorder),
+            Transport::Bytes => Server::of_commands(number, clock, self, Arc::clone(&state.calls_of_claims)),
+        };
         state.servers.push(server.clone());
         server
     }
@@ -132,8 +155,12 @@ impl Network {
     /// Same as [`nodes`](Network::nodes) otherwise.
     pub fn nodes_on(&self, client: usize, runtime: &Arc<dyn Runtime>) -> Vec<Arc<dyn LockNode>> {
         let servers = self.state().servers.clone();
-        let node = |server| {
-            Arc::new(Remote::new(self.clone(), client, server, Arc::clone(runtime))) as Arc<dyn LockNode>
+        let node = |server| match self.0.transport {
+            Transport::Streams | Transport::Datagrams => {
+                let node = Remote::new(self.clone(), client, server, Arc::clone(runtime));
+                Arc::new(node) as Arc<dyn LockNode>
+            }
+            Transport::Bytes => bytes::node(self, client, server, runtime),
         };
         servers.into_iter().map(node).collect()
     }
@@ -211,6 +238,11 @@ impl Network {
 
     fn is_cut(&self, client: usize, server: usize, direction: Direction) -> bool {
         self.state().cut.contains(&(client, server, direction))
+    }
+
+    /// Returns the process of the network, whose clock is right.
+    pub(crate) fn world(&self) -> &Process {
+        &self.0.world
     }
 
     fn next_call(&self) -> u64 {

@@ -3,6 +3,7 @@
 //! A stopped server keeps the received requests, in order, and carries them out when it resumes. A crashed server loses
 //! them. The losses of a crash are determined at the restart: a key that would have expired meanwhile was not lost.
 
+mod commands;
 mod loss;
 mod machine;
 mod stamp;
@@ -19,11 +20,13 @@ use futures_channel::oneshot;
 use redlock_core::node::{NodeError, Reply, Token};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{IntoResource, Resource};
+use redlock_server::ClientId;
 use redlock_testkit::Request;
 use redlock_testkit::sim::{Clock, Process};
 
-use self::machine::Machine;
+use self::commands::Arrived;
 pub use self::machine::Persistence;
+use self::machine::{Machine, Memory, Redis};
 pub(crate) use self::stamp::{Identity, Intact, Look};
 use crate::history::{self, EventKind, FaultKind, Place, Recorder};
 
@@ -69,6 +72,9 @@ struct State {
 enum Received {
     Request(Delivery, oneshot::Sender<Carried>),
     Look(Option<Instant>, oneshot::Sender<Looked>),
+    Bytes(Arrived),
+    /// The end of a connection.
+    Close(ClientId),
 }
 
 /// The result of a request.
@@ -137,8 +143,13 @@ pub(crate) enum Arrival {
 }
 
 impl Server {
+    /// Creates a server that receives requests.
     pub(crate) fn new(number: usize, clock: Clock, world: Process, recorder: Recorder) -> Self {
-        let machine = Machine::new(clock, world.clone());
+        let machine = Machine::Memory(Memory::new(clock, world.clone()));
+        Self::with(number, machine, world, recorder)
+    }
+
+    fn with(number: usize, machine: Machine, world: Process, recorder: Recorder) -> Self {
         let state = State {
             machine,
             up: true,
@@ -172,7 +183,9 @@ impl Server {
         state.persistence = persistence;
         state.crashed = self.0.world.now();
         let received = state.received.take();
+        let connections = state.machine.redis().map(Redis::disconnect_all);
         drop(state);
+        connections.into_iter().flatten().for_each(|connection| connection.sever());
         if received.is_some() {
             self.end_fault(FaultKind::Hang);
         }
@@ -231,6 +244,10 @@ impl Server {
                 Received::Look(jumped, reply) => {
                     looked.push((self.carry_look(&mut state, jumped), reply));
                 }
+                Received::Bytes(arrived) => self.carry_out_commands(&mut state, &arrived),
+                Received::Close(client) => {
+                    state.machine.redis().into_iter().for_each(|redis| redis.close(client))
+                }
             }
         }
         drop(state);
@@ -247,13 +264,16 @@ impl Server {
     ///
     /// Existing keys can still be extended and released.
     pub fn out_of_memory(&self, is: bool) {
-        let was = mem::replace(&mut self.state().machine.out_of_memory, is);
+        let was = self.state().machine.set_out_of_memory(is);
         self.note(FaultKind::OutOfMemory, was, is);
     }
 
     /// Sets whether the server rejects every write, like a replica.
     pub fn read_only(&self, is: bool) {
-        let was = mem::replace(&mut self.state().machine.read_only, is);
+        let mut state = self.state();
+        let was = state.machine.is_read_only();
+        state.machine.set_read_only(is);
+        drop(state);
         self.note(FaultKind::ReadOnly, was, is);
     }
 
@@ -306,7 +326,7 @@ impl Server {
     /// Panics if the name is invalid.
     pub fn set_non_lock_value(&self, resource: impl IntoResource) -> bool {
         let resource = name(resource);
-        let state = self.state();
+        let mut state = self.state();
         let put = state.up && state.received.is_none() && state.machine.set_non_lock_value(&resource);
         drop(state);
         if put {
@@ -413,7 +433,7 @@ impl Server {
     ///
     /// The history thus has the order in which requests were carried out.
     fn carry_out(&self, state: &mut State, delivery: &Delivery) -> Carried {
-        let Executed { outcome, until } = state.machine.carry_out(&delivery.request);
+        let Executed { outcome, until } = state.machine.memory().carry_out(&delivery.request);
         let again = delivery.spent.swap(true, Ordering::Relaxed);
         let (request, travelled) = (delivery.shown, delivery.travelled);
         let reply = history::Reply::of(&outcome);
@@ -424,7 +444,7 @@ impl Server {
 
     /// Looks at the stamp, and reads the clock behind it.
     fn carry_look(&self, state: &mut State, jumped: Option<Instant>) -> Looked {
-        let look = state.machine.look(jumped);
+        let look = state.machine.memory().look(jumped);
         if let Look::Intact(Intact { identity, since, .. }) = look {
             if state.stamped.replace((identity, since)).is_some_and(|before| before != (identity, since)) {
                 state.renewals += 1;
@@ -435,7 +455,7 @@ impl Server {
     }
 
     fn clock(&self, state: &State) -> ClockShown {
-        ClockShown { at: self.0.world.now(), unix_time: state.machine.unix_time() }
+        ClockShown { at: self.0.world.now(), unix_time: state.machine.clock().unix_time() }
     }
 
     fn record_moved(&self, moved: Vec<(Token, Instant)>) {

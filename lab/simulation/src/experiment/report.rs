@@ -43,7 +43,8 @@ impl Report {
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
-        let options = self.unusual(" --", " ");
+        let whole = if self.experiment.whole { " --whole on" } else { "" };
+        let options = self.unusual(" --", " ") + whole;
         format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{options} --seed {seed}")
     }
 

@@ -42,7 +42,11 @@ impl World {
     pub(super) fn new(experiment: &Experiment, chance: &mut fastrand::Rng) -> Self {
         let simulation = Simulation::new(experiment.seed);
         let streams = chance.bool() || experiment.scripts.is_some();
-        let transport = if streams { Transport::Streams } else { Transport::Datagrams };
+        let transport = match (experiment.whole, streams) {
+            (true, _) => Transport::Bytes,
+            (false, true) => Transport::Streams,
+            (false, false) => Transport::Datagrams,
+        };
         let network = Network::new(&simulation, transport);
         if let Some(notifications) = experiment.notifications() {
             network.set_notifications(notifications);
@@ -90,6 +94,13 @@ impl World {
     }
 }
 
+/// Servers and their connections refer to each other.
+impl Drop for World {
+    fn drop(&mut self) {
+        self.servers.iter().for_each(Server::disconnect_all);
+    }
+}
+
 impl Experiment {
     /// Draws the notifications of servers, in every other run, with a separate generator.
     fn notifications(&self) -> Option<Notifications> {
@@ -122,7 +133,7 @@ impl Experiment {
             network.recorder().record(EventKind::FaultBegins(place, FaultKind::Drift(drift_ppm)));
         }
         let server = network.server(Clock { drift_ppm, offset: self.skew(chance) });
-        if self.timeless {
+        if self.timeless && !self.whole {
             server.count_from_one();
         }
         server

@@ -212,7 +212,7 @@ impl Shared {
             for delay in fate.copies {
                 let delay = match self.network.0.transport {
                     Transport::Streams => self.link().arrival(sent, delay).saturating_duration_since(sent),
-                    Transport::Datagrams => delay,
+                    Transport::Datagrams | Transport::Bytes => delay,
                 };
                 let (me, message) = (Arc::clone(self), message.clone());
                 self.network.0.world.spawn(Box::pin(async move { me.deliver(message, delay).await }));

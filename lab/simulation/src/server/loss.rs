@@ -12,7 +12,9 @@ impl Server {
         self.begin_fault(FaultKind::Flush);
         self.lose_locks();
         self.lose_counters();
-        self.state().losses += 1;
+        let mut state = self.state();
+        state.losses += 1;
+        state.machine.notify_of_loss();
     }
 
     /// Copies all data, like a snapshot or a replica that lags from now on. The copy replaces the earlier one.
@@ -29,12 +31,14 @@ impl Server {
     pub fn demote(&self) -> bool {
         let lost = {
             let mut state = self.state();
-            if !state.up || state.machine.read_only {
+            if !state.up || state.machine.is_read_only() {
                 return false;
             }
             state.losses += 1;
             state.demoted = true;
-            state.machine.roll_back()
+            let lost = state.machine.roll_back();
+            state.machine.notify_of_loss();
+            lost
         };
         self.read_only(true);
         self.record_loss(&lost);

@@ -1,39 +1,97 @@
-//! The data and the behavior of a server: a store of keys, a wall clock, and reasons for error replies.
+//! The data and the behavior of a server: its keys, its wall clock, and its reasons for error replies.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+mod memory;
+mod redis;
 
-use redlock_core::node::{Claim, LockNode, NodeError, Reply, Token, Ttl};
-use redlock_core::runtime::{Instant, Runtime};
-use redlock_core::{FencingToken, Resource};
-use redlock_testkit::sim::{Clock, Process};
-use redlock_testkit::{MemoryNode, Operation, Request, block_on};
+use std::ops::{Deref, DerefMut};
 
-use super::Executed;
-use super::stamp::{Identity, Look, Stamp};
+use redlock_core::Resource;
+use redlock_core::node::Token;
+use redlock_core::runtime::Instant;
+
+pub(super) use self::memory::Memory;
+pub(super) use self::redis::{CarriedOut, Claims, Redis};
 use super::wall_clock::WallClock;
 
-pub(super) struct Machine {
-    /// It completes every request at the first poll.
-    node: MemoryNode,
-    clock: WallClock,
-    pub(super) out_of_memory: bool,
-    pub(super) read_only: bool,
-    identity: Identity,
-    stamp: Option<Stamp>,
-    /// An older copy of all data: a snapshot, or a replica that is behind.
-    copy: Copy,
-    /// The resources that were ever locked.
-    known: BTreeSet<Resource>,
+/// The data of a server. The fast layer receives requests, the whole stack receives commands.
+pub(super) enum Machine {
+    Memory(Memory),
+    Redis(Redis),
 }
 
-/// A copy of the data of a server. The default is that of an empty server.
-#[derive(Default)]
-struct Copy {
-    locks: Vec<(Resource, Token, Instant)>,
-    counters: Vec<(Resource, Option<FencingToken>)>,
-    stamp: Option<Stamp>,
+/// The faults of a server that are about its data.
+pub(super) trait Data {
+    /// Returns the wall clock.
+    fn clock(&self) -> &WallClock;
+
+    /// Starts with a new identity.
+    fn start(&mut self);
+
+    /// Becomes the master again after it was a replica. It keeps its process, but not its identity.
+    fn promote(&mut self);
+
+    /// Returns whether it rejects every write.
+    fn is_read_only(&self) -> bool;
+
+    /// Sets whether it rejects every write.
+    fn set_read_only(&mut self, is: bool);
+
+    /// Sets whether it has no memory for new keys. Returns whether it had none.
+    fn set_out_of_memory(&mut self, is: bool) -> bool;
+
+    /// Copies all data.
+    fn copy(&mut self);
+
+    /// Replaces all data by the older copy. Returns the tokens whose keys are gone or expire earlier.
+    fn roll_back(&mut self) -> Vec<Token>;
+
+    /// Notifies connections that all keys were deleted or replaced.
+    fn notify_of_loss(&mut self) {}
+
+    /// Sets a non-lock value under a resource, as `RPUSH` would.
+    ///
+    /// Returns whether it was set: not over another value, and not while writes are rejected.
+    fn set_non_lock_value(&mut self, resource: &Resource) -> bool;
+
+    /// Deletes a non-lock value. Returns whether there was one.
+    fn remove_non_lock_value(&mut self, resource: &Resource) -> bool;
+
+    /// Loses locks, and the stamp unless all is kept. Returns the lost tokens.
+    fn lose_all_but(&mut self, persistence: &Persistence) -> Vec<Token>;
+
+    /// Loses the counters of fencing tokens. Returns whether there was any.
+    fn lose_counters(&mut self) -> bool;
+
+    /// Starts lost counters with 1 from now on.
+    fn count_from_one(&mut self);
+
+    /// Returns the tokens of the live locks, and their expiry by the clock.
+    fn expiring(&self) -> Vec<(Token, Instant)>;
+
+    /// Returns the tokens of the live locks, and their true expiry.
+    fn locks(&self) -> Vec<(Token, Instant)> {
+        let locks = self.expiring().into_iter();
+        locks.map(|(token, expires)| (token, self.clock().true_time(expires))).collect()
+    }
+
+    /// Sets the clock. Returns the new true expiry of each lock; of an expired lock the present time.
+    fn step_clock(&mut self, millis: i64) -> Vec<(Token, Instant)> {
+        let before = self.expiring();
+        self.clock().step(millis);
+        self.expire_at(before)
+    }
+
+    /// Makes the clock run faster by these parts per million. Returns the new true expiry of each lock.
+    fn slew_clock(&mut self, ppm: i32) -> Vec<(Token, Instant)> {
+        let before = self.expiring();
+        self.clock().slew(ppm);
+        self.expire_at(before)
+    }
+
+    /// Returns the true expiry of locks.
+    fn expire_at(&self, locks: Vec<(Token, Instant)>) -> Vec<(Token, Instant)> {
+        locks.into_iter().map(|(token, expires)| (token, self.clock().true_time(expires))).collect()
+    }
 }
 
 /// The data that a server still has after a crash.
@@ -58,285 +116,39 @@ pub enum Persistence {
 }
 
 impl Machine {
-    /// `world` is a process whose clock is right.
-    pub(super) fn new(clock: Clock, world: Process) -> Self {
-        let clock = WallClock::new(clock, world);
-        let node = MemoryNode::with_runtime("store", Arc::new(clock.clone()));
-        let identity = Identity::default();
-        let (stamp, copy, known) = (Some(Stamp::vouched(identity)), Copy::default(), BTreeSet::new());
-        Self { node, clock, out_of_memory: false, read_only: false, identity, stamp, copy, known }
-    }
-
-    /// Starts with a new identity.
-    pub(super) fn start(&mut self) {
-        self.identity.start();
-    }
-
-    /// Becomes the master again after it was a replica. It keeps its process, but not its identity.
-    pub(super) fn promote(&mut self) {
-        self.identity.promote();
-    }
-
-    /// Looks at the stamp, which is renewed unless it describes the present identity of this server.
-    ///
-    /// A stamp from before `jumped` is renewed, too.
-    pub(super) fn look(&mut self, jumped: Option<Instant>) -> Look {
-        if self.read_only {
-            Look::Replica
-        } else {
-            Look::Intact(Stamp::look(&mut self.stamp, self.identity, jumped, self.clock.now()))
+    /// Returns the server of the fast layer.
+    pub(super) fn memory(&mut self) -> &mut Memory {
+        match self {
+            Self::Memory(memory) => memory,
+            Self::Redis(_) => panic!("a server of the whole stack receives only bytes"),
         }
     }
 
-    /// Reads the wall clock. Returns the time since the Unix epoch.
-    pub(super) fn unix_time(&self) -> Duration {
-        self.clock.unix_time()
-    }
-
-    /// Copies all data.
-    pub(super) fn copy(&mut self) {
-        let now = self.clock.now();
-        let locks = self.node.locks().into_iter();
-        let locks = locks.filter_map(|(resource, lock)| Some((resource, lock.token, now + lock.remaining?)));
-        let counters = self.known.iter();
-        let counters =
-            counters.map(|resource| (resource.clone(), self.node.fencing_counter(resource.clone())));
-        self.copy = Copy { locks: locks.collect(), counters: counters.collect(), stamp: self.stamp };
-    }
-
-    /// Replaces all data by the older copy. Returns the tokens whose keys are gone or expire earlier.
-    pub(super) fn roll_back(&mut self) -> Vec<Token> {
-        let now = self.clock.now();
-        let before = self.expiring();
-        let shortened = |token: &Token, expires: Instant| {
-            before.iter().any(|(other, until)| other == token && *until > expires)
-        };
-        let mut lost = self.lose_all_but(&Persistence::Nothing);
-        self.node.clear_counters();
-        for (resource, token, expires) in &self.copy.locks {
-            // A remaining time that is too short for a TTL ends before it matters.
-            if let Ok(ttl) = Ttl::new(expires.saturating_duration_since(now)) {
-                self.node.set_holder(resource.clone(), token.clone(), ttl);
-                lost.retain(|other| other != token || shortened(other, *expires));
-            }
+    /// Returns the server of the whole stack.
+    pub(super) fn redis(&mut self) -> Option<&mut Redis> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(redis) => Some(redis),
         }
-        for (resource, counter) in &self.copy.counters {
-            self.node.set_counter(resource.clone(), *counter);
-        }
-        self.stamp = self.copy.stamp;
-        lost
-    }
-
-    pub(super) fn carry_out(&mut self, request: &Request) -> Executed {
-        self.known.extend(request.claim().into_iter().flat_map(Claim::resources).cloned());
-        let outcome = match self.rejection(request.operation()) {
-            Some(error) => Err(error),
-            None => block_on(self.node.call(request.clone())),
-        };
-        let is_written = outcome.as_ref().is_ok_and(Reply::is_grant);
-        let until = if is_written { self.until(request) } else { None };
-        Executed { outcome, until }
-    }
-
-    /// Returns the error reply to all requests of an operation, if there is one.
-    fn rejection(&self, operation: Operation) -> Option<NodeError> {
-        match operation {
-            Operation::Inspect | Operation::Watch => None,
-            _ if self.read_only => Some(NodeError::rejected("READONLY You can't write against a replica")),
-            Operation::Acquire if self.out_of_memory => Some(NodeError::rejected("OOM command not allowed")),
-            _ => None,
-        }
-    }
-
-    /// Sets a non-lock value under a resource, as `RPUSH` would.
-    ///
-    /// Returns whether it was set: not over another value, and not while writes are rejected.
-    pub(super) fn set_non_lock_value(&self, resource: &Resource) -> bool {
-        let is_free =
-            matches!(block_on(self.node.call(Request::Inspect(resource.clone()))), Ok(Reply::Holder(None)));
-        let can = is_free && self.rejection(Operation::Acquire).is_none();
-        if can {
-            self.node.set_non_lock_value(resource);
-        }
-        can
-    }
-
-    /// Deletes a non-lock value. Returns whether there was one.
-    pub(super) fn remove_non_lock_value(&self, resource: &Resource) -> bool {
-        let exists = block_on(self.node.call(Request::Inspect(resource.clone()))).is_err();
-        if exists {
-            self.node.remove(resource);
-        }
-        exists
-    }
-
-    /// Loses locks, and the stamp unless all is kept. Returns the lost tokens.
-    pub(super) fn lose_all_but(&mut self, persistence: &Persistence) -> Vec<Token> {
-        let is_lost = |position: usize| match persistence {
-            Persistence::All => false,
-            Persistence::Part => position % 2 == 0,
-            Persistence::Counters | Persistence::Older | Persistence::Nothing => true,
-        };
-        if *persistence == Persistence::Older {
-            return self.roll_back();
-        }
-        self.stamp = self.stamp.filter(|_| *persistence == Persistence::All);
-        let locks = self.node.locks().into_iter().enumerate();
-        let lost = locks.filter(|(position, _)| is_lost(*position)).map(|(_, lock)| lock);
-        lost.map(|(resource, lock)| {
-            self.node.remove(&resource);
-            lock.token
-        })
-        .collect()
-    }
-
-    /// Loses the counters of fencing tokens. Returns whether there was any.
-    pub(super) fn lose_counters(&self) -> bool {
-        self.node.clear_counters()
-    }
-
-    /// Starts lost counters with 1 from now on.
-    pub(super) fn count_from_one(&self) {
-        self.node.count_from_one();
-    }
-
-    /// Sets the clock. Returns the new true expiry of each lock; of an expired lock the present time.
-    pub(super) fn step_clock(&self, millis: i64) -> Vec<(Token, Instant)> {
-        self.correct(|clock| clock.step(millis))
-    }
-
-    /// Makes the clock run faster by these parts per million. Returns the new true expiry of each lock.
-    pub(super) fn slew_clock(&self, ppm: i32) -> Vec<(Token, Instant)> {
-        self.correct(|clock| clock.slew(ppm))
-    }
-
-    fn correct(&self, correct: impl FnOnce(&WallClock)) -> Vec<(Token, Instant)> {
-        let before = self.expiring();
-        correct(&self.clock);
-        before.into_iter().map(|(token, expires)| (token, self.clock.true_time(expires))).collect()
-    }
-
-    /// Returns the tokens of the live locks, and their true expiry.
-    pub(super) fn locks(&self) -> Vec<(Token, Instant)> {
-        let locks = self.expiring().into_iter();
-        locks.map(|(token, expires)| (token, self.clock.true_time(expires))).collect()
-    }
-
-    /// Returns the tokens of the live locks, and their expiry by the clock.
-    fn expiring(&self) -> Vec<(Token, Instant)> {
-        let now = self.clock.now();
-        let locks = self.node.locks().into_iter();
-        locks.filter_map(|(_, lock)| Some((lock.token, now + lock.remaining?))).collect()
-    }
-
-    /// Returns the true time at which the first key of a claim expires.
-    fn until(&self, request: &Request) -> Option<Instant> {
-        let claim = request.claim()?;
-        let locks = self.node.locks().into_iter();
-        let own = locks
-            .filter(|(resource, lock)| lock.token == *claim.token() && claim.resources().contains(resource));
-        let remaining = own.filter_map(|(_, lock)| lock.remaining).min()?;
-        Some(self.clock.true_time(self.clock.now() + remaining))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use redlock_core::IntoResources;
-    use redlock_core::node::{Claim, Ttl};
-    use redlock_testkit::sim::Simulation;
+impl Deref for Machine {
+    type Target = dyn Data;
 
-    use super::*;
-
-    fn at(micros: u64) -> Instant {
-        Instant::since_origin(Duration::from_micros(micros))
-    }
-
-    struct World {
-        simulation: Simulation,
-        machine: Machine,
-    }
-
-    impl World {
-        fn new(clock: Clock) -> Self {
-            let simulation = Simulation::new(1);
-            let machine = Machine::new(clock, simulation.process("world"));
-            Self { simulation, machine }
-        }
-
-        fn wait_until(&self, at: Instant) {
-            self.simulation.run_for(at.saturating_duration_since(self.simulation.now()));
-        }
-
-        /// Acquires a resource with the shortest TTL of 10 ms. Returns the true time of its expiry.
-        fn acquire(&mut self, resource: &str) -> Option<Instant> {
-            let claim = Claim::new(resource.into_resources().unwrap(), Token::from_bytes(resource));
-            self.machine.carry_out(&Request::Acquire(claim, Ttl::MIN)).until
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Memory(memory) => memory,
+            Self::Redis(redis) => redis,
         }
     }
+}
 
-    #[test]
-    fn a_key_expires_less_than_a_millisecond_early() {
-        let mut world = World::new(Clock::default());
-        world.wait_until(at(900));
-        assert_eq!(Some(at(10_000)), world.acquire("a"));
-        world.wait_until(at(9_999));
-        assert_eq!(1, world.machine.locks().len());
-        world.wait_until(at(10_000));
-        assert_eq!(0, world.machine.locks().len());
-    }
-
-    #[test]
-    fn a_clock_step_forward_shortens_keys_and_a_step_back_lengthens_them() {
-        for (millis, until) in [(4, 6_000), (-4, 14_000)] {
-            let mut world = World::new(Clock::default());
-            world.acquire("a");
-            let moved = world.machine.step_clock(millis);
-            assert_eq!(vec![(Token::from_bytes("a"), at(until))], moved);
-            assert_eq!(moved, world.machine.locks());
+impl DerefMut for Machine {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Memory(memory) => memory,
+            Self::Redis(redis) => redis,
         }
-    }
-
-    #[test]
-    fn a_clock_step_beyond_the_ttl_expires_keys_at_once() {
-        let mut world = World::new(Clock::default());
-        world.acquire("a");
-        world.wait_until(at(2_000));
-        assert_eq!(vec![(Token::from_bytes("a"), at(2_000))], world.machine.step_clock(60_000));
-        assert!(world.machine.locks().is_empty());
-    }
-
-    #[test]
-    fn a_fast_clock_expires_keys_early() {
-        let mut world = World::new(Clock { drift_ppm: 250_000, ..Clock::default() });
-        assert_eq!(Some(at(8_000)), world.acquire("a"));
-    }
-
-    #[test]
-    fn a_clock_that_is_slewed_expires_keys_early() {
-        let mut world = World::new(Clock::default());
-        world.acquire("a");
-        world.wait_until(at(2_000));
-        assert_eq!(vec![(Token::from_bytes("a"), at(8_400))], world.machine.slew_clock(250_000));
-        world.wait_until(at(4_000));
-        assert_eq!(vec![(Token::from_bytes("a"), at(9_500))], world.machine.slew_clock(0));
-        world.wait_until(at(9_500));
-        assert!(world.machine.locks().is_empty());
-    }
-
-    #[test]
-    fn an_expired_key_is_not_lost() {
-        let lost = |persistence, micros| {
-            let mut world = World::new(Clock::default());
-            for name in ["a", "b", "c"] {
-                world.acquire(name);
-            }
-            world.wait_until(at(micros));
-            world.machine.lose_all_but(&persistence).len()
-        };
-        let lost_at_once =
-            [Persistence::All, Persistence::Part, Persistence::Nothing].map(|all| lost(all, 1));
-        assert_eq!([0, 2, 3], lost_at_once);
-        assert_eq!(0, lost(Persistence::Nothing, 10_000));
     }
 }

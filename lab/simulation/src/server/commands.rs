@@ -1,0 +1,148 @@
+//! A server of the whole stack: it receives bytes, carries out the commands in them, and records what they do.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use redlock_core::node::Token;
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_server::ClientId;
+use redlock_testkit::Operation;
+use redlock_testkit::sim::Clock;
+
+use super::machine::{CarriedOut, Claims, Machine, Redis};
+use super::{Received, Server, Shared, State};
+use crate::history::{EventKind, Reply};
+use crate::network::{Calls, Connection, Effect, Network};
+
+/// The time between two searches for expired keys.
+const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Bytes that have arrived over a connection.
+pub(super) struct Arrived {
+    client: ClientId,
+    bytes: Vec<u8>,
+    travelled: Duration,
+}
+
+impl Server {
+    /// Creates a server that receives commands.
+    pub(crate) fn of_commands(
+        number: usize,
+        clock: Clock,
+        network: &Network,
+        calls: Arc<Mutex<Calls>>,
+    ) -> Self {
+        let (world, recorder) = (network.world().clone(), network.recorder().clone());
+        let machine = Machine::Redis(Redis::new(number, clock, world.clone(), calls));
+        let me = Self::with(number, machine, world.clone(), recorder);
+        let (weak, timer) = (Arc::downgrade(&me.0), world.clone());
+        world.spawn(Box::pin(async move {
+            loop {
+                timer.sleep(EXPIRY_INTERVAL).await;
+                let Some(me) = Weak::upgrade(&weak).map(Self) else { return };
+                me.expire();
+            }
+        }));
+        me
+    }
+
+    /// Accepts a connection. A stopped server accepts it, too: the kernel does. `None`: it is down.
+    pub(crate) fn accept(&self, connection: &Arc<Connection>) -> Option<ClientId> {
+        let mut state = self.state();
+        if !state.up {
+            return None;
+        }
+        state.machine.redis().map(|redis| redis.accept(Arc::clone(connection)))
+    }
+
+    /// Receives bytes over a connection. Returns `false` if there is no such connection any more.
+    pub(crate) fn receive_bytes(&self, client: ClientId, bytes: Vec<u8>, travelled: Duration) -> bool {
+        let mut state = self.state();
+        if !state.up || state.machine.redis().and_then(|redis| redis.client(client)).is_none() {
+            return false;
+        }
+        let arrived = Arrived { client, bytes, travelled };
+        match &mut state.received {
+            Some(received) => received.push(Received::Bytes(arrived)),
+            None => self.carry_out_commands(&mut state, &arrived),
+        }
+        true
+    }
+
+    /// Ends a connection. If it `discards`, a stopped server loses what it has received over it.
+    pub(crate) fn close(&self, client: ClientId, discards: bool) {
+        let mut state = self.state();
+        let is_of =
+            |received: &Received| matches!(received, Received::Bytes(arrived) if arrived.client == client);
+        match &mut state.received {
+            Some(received) => {
+                received.retain(|one| !discards || !is_of(one));
+                received.push(Received::Close(client));
+            }
+            None => state.machine.redis().into_iter().for_each(|redis| redis.close(client)),
+        }
+    }
+
+    /// Ends all connections at the end of a run.
+    pub(crate) fn disconnect_all(&self) {
+        let connections = self.state().machine.redis().map(Redis::disconnect_all);
+        drop(connections);
+    }
+
+    fn expire(&self) {
+        let mut state = self.state();
+        let is_running = state.up && state.received.is_none();
+        if let Some(redis) = state.machine.redis().filter(|_| is_running) {
+            redis.expire();
+            redis.send();
+        }
+    }
+
+    /// Carries out the commands that are complete.
+    pub(super) fn carry_out_commands(&self, state: &mut State, arrived: &Arrived) {
+        let Some(redis) = state.machine.redis() else { return };
+        redis.receive(arrived.client, &arrived.bytes);
+        let Some(client) = redis.client(arrived.client) else { return };
+        while let Some(carried) = redis.carry_out_next(arrived.client) {
+            self.0.record(redis, client, arrived.travelled, &carried);
+        }
+        redis.send();
+    }
+}
+
+impl Shared {
+    /// Records a command, and all other changes of claims by it.
+    fn record(&self, redis: &Redis, client: usize, travelled: Duration, carried: &CarriedOut) {
+        let CarriedOut { command, reply, before, after } = carried;
+        let effect = Effect::of(command, reply);
+        let mut own = None;
+        if let Some(Effect { operation, token, keys, reply }) = effect {
+            let number = self.recorder.number(&Token::from_bytes(&token));
+            let request = redis.carried_out((client, self.number, number), operation, reply);
+            let is_written = reply.is_grant() && operation != Operation::Release;
+            let until = is_written.then(|| self.until(redis, after, &token, &keys));
+            let again = false;
+            self.recorder.record(EventKind::CarriedOut { request, reply, until, travelled, again });
+            own = (is_written || reply == Reply::Granted).then_some(token);
+        }
+        let tokens: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        for token in tokens {
+            let first = |claims: &Claims| claims.get(token).and_then(|keys| keys.values().min().copied());
+            let (earlier, later) = (first(before), first(after));
+            if earlier != later && own.as_ref() != Some(token) {
+                let until = later.map_or(self.world.now(), |later| redis.true_time(later));
+                let token = self.recorder.number(&Token::from_bytes(token));
+                self.recorder.record(EventKind::Moved { server: self.number, token, until });
+            }
+        }
+    }
+
+    /// Returns the true time at which the first key of a claim expires; now if one is missing.
+    fn until(&self, redis: &Redis, claims: &Claims, token: &[u8], keys: &[Vec<u8>]) -> Instant {
+        let held = claims.get(token);
+        let expiry = keys.iter().map(|key| held.and_then(|held| held.get(key)));
+        let first = expiry.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min().copied());
+        first.map_or(self.world.now(), |first| redis.true_time(first))
+    }
+}
