@@ -117,6 +117,11 @@ impl Server {
         change(&mut self.core().keys)
     }
 
+    /// Forgets all scripts.
+    pub fn flush_scripts(&mut self) {
+        self.core().scripts.clear();
+    }
+
     /// Pushes that all keys were deleted or replaced.
     pub fn push_loss(&mut self) {
         self.core().all_touched();

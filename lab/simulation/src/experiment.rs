@@ -19,6 +19,7 @@ mod report;
 mod script;
 mod totals;
 mod waiting;
+mod whole;
 mod world;
 
 use std::time::Duration;
@@ -399,7 +400,9 @@ impl Experiment {
 
     fn check_waiting(&self, history: &History) -> Vec<Violation> {
         if self.is_about_waiting() {
-            check_waiting(history, &waiting::expectations(self.seed))
+            let expectations =
+                if self.whole { waiting::whole_expectations() } else { waiting::expectations(self.seed) };
+            check_waiting(history, &expectations)
         } else {
             Vec::new()
         }

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use redlock_core::node::LockNode;
 use redlock_core::runtime::{Instant, Runtime};
+use redlock_server::Settings;
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
 pub(crate) use self::bytes::{Calls, Connection, Effect};
@@ -79,6 +80,8 @@ struct State {
     servers: Vec<Server>,
     requests: Traffic,
     replies: Traffic,
+    /// True if clients do not rely on the order of pushes and replies, if servers receive bytes.
+    pushes_are_unordered: bool,
     /// The notifications of changes; `None` if servers send none.
     notifications: Option<Notifications>,
     /// The longest TTL, if clients check whether servers may have lost locks.
@@ -116,6 +119,7 @@ impl Network {
             servers,
             requests,
             replies,
+            pushes_are_unordered: false,
             notifications,
             longest_ttl,
             calls: 0,
@@ -127,13 +131,21 @@ impl Network {
 
     /// Adds a server whose clock differs from true time.
     pub fn server(&self, clock: Clock) -> Server {
+        if self.0.transport == Transport::Bytes {
+            return self.server_of_commands(clock, Settings::default());
+        }
         let mut state = self.state();
         let number = state.servers.len();
-        let (world, recorder) = (self.0.world.clone(), self.0.recorder.clone());
-        let server = match self.0.transport {
-            Transport::Streams | Transport::Datagrams => Server::new(number, clock, world, recorder),
-            Transport::Bytes => Server::of_commands(number, clock, self, Arc::clone(&state.calls_of_claims)),
-        };
+        let server = Server::new(number, clock, self.0.world.clone(), self.0.recorder.clone());
+        state.servers.push(server.clone());
+        server
+    }
+
+    /// Adds a server that receives commands, with settings of its own.
+    pub(crate) fn server_of_commands(&self, clock: Clock, settings: Settings) -> Server {
+        let mut state = self.state();
+        let (number, calls) = (state.servers.len(), Arc::clone(&state.calls_of_claims));
+        let server = Server::of_commands(number, clock, self, calls, settings);
         state.servers.push(server.clone());
         server
     }
@@ -179,6 +191,11 @@ impl Network {
     /// By default they send no notifications.
     pub fn set_notifications(&self, notifications: Notifications) {
         self.state().notifications = Some(notifications);
+    }
+
+    /// Makes clients not rely on the order of pushes and replies, as some clients of Redis reorder them.
+    pub(crate) fn reorder_pushes(&self) {
+        self.state().pushes_are_unordered = true;
     }
 
     /// Makes clients check whether servers may have lost locks, with this longest TTL.

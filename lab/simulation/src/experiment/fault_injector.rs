@@ -70,6 +70,7 @@ impl FaultInjector {
             server.promote();
             server.read_only(false);
             server.slew_clock(0);
+            server.calm();
             (0..*resources).for_each(|resource| server.remove_non_lock_value(name(resource)));
         }
         network.heal_all();

@@ -51,6 +51,9 @@ impl World {
         if let Some(notifications) = experiment.notifications() {
             network.set_notifications(notifications);
         }
+        if experiment.whole && experiment.seed % 4 == 1 {
+            network.reorder_pushes();
+        }
         if experiment.has_admission() {
             network.set_longest_ttl(experiment.longest_ttl());
         }
@@ -132,7 +135,9 @@ impl Experiment {
             let place = Place::Server(number);
             network.recorder().record(EventKind::FaultBegins(place, FaultKind::Drift(drift_ppm)));
         }
-        let server = network.server(Clock { drift_ppm, offset: self.skew(chance) });
+        let clock = Clock { drift_ppm, offset: self.skew(chance) };
+        let server =
+            if self.whole { self.whole_server(number, clock, network) } else { network.server(clock) };
         if self.timeless && !self.whole {
             server.count_from_one();
         }

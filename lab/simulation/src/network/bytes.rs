@@ -16,7 +16,7 @@ use redlock_wire::{Node, Options};
 pub(crate) use self::calls::Calls;
 pub(crate) use self::command::Effect;
 pub(crate) use self::connection::Connection;
-use self::connector::Connector;
+use self::connector::{Connector, Pushes};
 use self::observed::Observed;
 use super::Network;
 use crate::server::Server;
@@ -28,9 +28,14 @@ pub(super) fn node(
     server: Server,
     runtime: &Arc<dyn Runtime>,
 ) -> Arc<dyn LockNode> {
-    let (longest_ttl, receives_pushes) = {
+    let (longest_ttl, pushes) = {
         let state = network.state();
-        (state.longest_ttl, state.notifications.is_some())
+        let pushes = match (state.notifications, state.pushes_are_unordered) {
+            (None, _) => Pushes::None,
+            (Some(_), true) => Pushes::Unordered,
+            (Some(_), false) => Pushes::InOrder,
+        };
+        (state.longest_ttl, pushes)
     };
     let options = Options::new(Arc::clone(runtime));
     let options = match longest_ttl {
@@ -38,7 +43,7 @@ pub(super) fn node(
         None => options,
     };
     let number = server.number();
-    let connector = Connector::new(network.clone(), client, server, Arc::clone(runtime), receives_pushes);
+    let connector = Connector::new(network.clone(), client, server, Arc::clone(runtime), pushes);
     let node = Node::new(connector, &options);
     Arc::new(Observed::new(node, network.clone(), client, number))
 }

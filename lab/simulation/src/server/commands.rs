@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redlock_core::node::Token;
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_server::ClientId;
+use redlock_server::{ClientId, Settings};
 use redlock_testkit::Operation;
 use redlock_testkit::sim::Clock;
 
@@ -15,8 +15,8 @@ use super::{Received, Server, Shared, State};
 use crate::history::{EventKind, Reply};
 use crate::network::{Calls, Connection, Effect, Network};
 
-/// The time between two searches for expired keys.
-const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
+/// The time between two turns of a server, in which it searches for expired keys.
+const TURN: Duration = Duration::from_millis(100);
 
 /// Bytes that have arrived over a connection.
 pub(super) struct Arrived {
@@ -32,16 +32,17 @@ impl Server {
         clock: Clock,
         network: &Network,
         calls: Arc<Mutex<Calls>>,
+        settings: Settings,
     ) -> Self {
         let (world, recorder) = (network.world().clone(), network.recorder().clone());
-        let machine = Machine::Redis(Redis::new(number, clock, world.clone(), calls));
+        let machine = Machine::Redis(Redis::new(number, clock, world.clone(), calls, settings));
         let me = Self::with(number, machine, world.clone(), recorder);
         let (weak, timer) = (Arc::downgrade(&me.0), world.clone());
         world.spawn(Box::pin(async move {
             loop {
-                timer.sleep(EXPIRY_INTERVAL).await;
+                timer.sleep(TURN).await;
                 let Some(me) = Weak::upgrade(&weak).map(Self) else { return };
-                me.expire();
+                me.take_turn();
             }
         }));
         me
@@ -84,17 +85,27 @@ impl Server {
         }
     }
 
+    /// Makes a server of the whole stack forget its scripts from time to time, or be unavailable for a moment.
+    pub(crate) fn disturb(&self, seed: u64) {
+        self.state().machine.redis().into_iter().for_each(|redis| redis.disturb(seed));
+    }
+
+    /// Ends these disturbances.
+    pub(crate) fn calm(&self) {
+        self.state().machine.redis().into_iter().for_each(Redis::calm);
+    }
+
     /// Ends all connections at the end of a run.
     pub(crate) fn disconnect_all(&self) {
         let connections = self.state().machine.redis().map(Redis::disconnect_all);
         drop(connections);
     }
 
-    fn expire(&self) {
+    fn take_turn(&self) {
         let mut state = self.state();
         let is_running = state.up && state.received.is_none();
         if let Some(redis) = state.machine.redis().filter(|_| is_running) {
-            redis.expire();
+            redis.take_turn();
             redis.send();
         }
     }

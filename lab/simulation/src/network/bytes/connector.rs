@@ -20,15 +20,25 @@ pub(super) struct Connector {
     client: usize,
     server: Server,
     runtime: Arc<dyn Runtime>,
-    receives_pushes: bool,
+    pushes: Pushes,
     label: String,
 }
 
 pub(super) struct Connected {
     pipeline: Pipeline,
     socket: SocketHandle,
-    receives_pushes: bool,
+    pushes: Pushes,
     driver: Arc<Stop>,
+}
+
+/// The pushes that a connection receives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pushes {
+    /// It uses RESP2.
+    None,
+    /// The node does not rely on their order.
+    Unordered,
+    InOrder,
 }
 
 /// Ends the task of a connection, which then never runs again.
@@ -44,10 +54,10 @@ impl Connector {
         client: usize,
         server: Server,
         runtime: Arc<dyn Runtime>,
-        receives_pushes: bool,
+        pushes: Pushes,
     ) -> Self {
         let label = format!("n{}", server.number());
-        Self { network, client, server, runtime, receives_pushes, label }
+        Self { network, client, server, runtime, pushes, label }
     }
 }
 
@@ -61,15 +71,15 @@ impl redlock_wire::Connector for Connector {
         let (pipeline, driver) = Pipeline::new(Socket { connection, handle: socket.clone() }, hub);
         let stop = Arc::<Stop>::default();
         self.runtime.spawn(Box::pin(until_stopped(driver, Arc::clone(&stop))));
-        let connected = Connected { pipeline, socket, receives_pushes: self.receives_pushes, driver: stop };
+        let connected = Connected { pipeline, socket, pushes: self.pushes, driver: stop };
         let mut commands = Vec::new();
-        if self.receives_pushes {
+        if self.pushes != Pushes::None {
             commands.push(encode([b"HELLO".as_slice(), b"3"]));
         }
         commands.push(encode([b"CLIENT".as_slice(), b"SETINFO", b"LIB-NAME", b"redlock"]));
         let replies = connected.pipeline.call_all(commands).await?;
         match replies.first() {
-            Some(Reply::Error(message)) if self.receives_pushes => Err(Failure::not_sent(message)),
+            Some(Reply::Error(message)) if self.pushes != Pushes::None => Err(Failure::not_sent(message)),
             _ => Ok(connected),
         }
     }
@@ -111,11 +121,11 @@ impl redlock_wire::Connection for Connected {
     }
 
     fn pushes(&self) -> bool {
-        self.receives_pushes
+        self.pushes != Pushes::None
     }
 
     fn reports_flushes(&self) -> bool {
-        self.receives_pushes
+        self.pushes == Pushes::InOrder
     }
 
     fn socket(&self) -> Option<&SocketHandle> {

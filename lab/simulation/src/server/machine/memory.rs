@@ -201,6 +201,8 @@ impl Data for Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use redlock_core::IntoResources;
     use redlock_core::node::{Claim, Ttl};
     use redlock_testkit::sim::Simulation;

@@ -34,6 +34,10 @@ pub(in crate::server) struct Redis {
     /// An older copy of all data: a snapshot, or a replica that is behind.
     copy: Keyspace,
     calls: Arc<Mutex<Calls>>,
+    /// The chance of short disturbances, if there are any.
+    disturbances: Option<fastrand::Rng>,
+    /// The number of turns until the server is available again.
+    unavailable: u32,
 }
 
 /// A token, and the first expiry of its keys by the clock, with the keys.
@@ -54,10 +58,11 @@ impl Redis {
         clock: Clock,
         world: Process,
         calls: Arc<Mutex<Calls>>,
+        settings: Settings,
     ) -> Self {
         let clock = WallClock::new(clock, world);
         let started = micros(&clock);
-        let settings = Settings { run_id: identity(number, 0), started, ..Settings::default() };
+        let settings = Settings { run_id: identity(number, 0), started, ..settings };
         let stamp = format!("1 {} {} 0 0", settings.run_id, settings.replid2);
         let mut server = Server::new(settings);
         server.change(|keys| keys.set_text(STAMP, &stamp));
@@ -72,6 +77,8 @@ impl Redis {
             out_of_memory: false,
             copy: Keyspace::default(),
             calls,
+            disturbances: None,
+            unavailable: 0,
         }
     }
 
@@ -135,9 +142,35 @@ impl Redis {
         }
     }
 
-    /// Deletes expired keys, as a server does from time to time.
-    pub(in crate::server) fn expire(&mut self) {
+    /// Deletes expired keys, as a server does from time to time, and begins or ends a disturbance.
+    pub(in crate::server) fn take_turn(&mut self) {
         self.server.expire(micros(&self.clock));
+        self.unavailable = self.unavailable.saturating_sub(1);
+        if self.unavailable == 0 {
+            self.server.set(|settings| settings.unavailable = None);
+        }
+        match self.disturbances.as_mut().map(|chance| chance.u32(..600)) {
+            Some(0..12) => self.server.flush_scripts(),
+            Some(12..14) => self.be_unavailable("BUSY Redis is busy running a script."),
+            _ => {}
+        }
+    }
+
+    /// Makes the server forget its scripts from time to time, or be unavailable for a moment.
+    pub(in crate::server) fn disturb(&mut self, seed: u64) {
+        self.disturbances = Some(fastrand::Rng::with_seed(seed));
+    }
+
+    /// Ends all disturbances.
+    pub(in crate::server) fn calm(&mut self) {
+        (self.disturbances, self.unavailable) = (None, 0);
+        self.server.set(|settings| settings.unavailable = None);
+    }
+
+    fn be_unavailable(&mut self, error: &str) {
+        let Some(chance) = &mut self.disturbances else { return };
+        self.unavailable = chance.u32(1..5);
+        self.server.set(|settings| settings.unavailable = Some(error.to_owned()));
     }
 
     /// Returns the live locks, by token and key.
@@ -168,6 +201,7 @@ impl Data for Redis {
         self.server.restart(&identity(self.number, self.starts));
         let started = micros(&self.clock);
         self.server.set(|settings| settings.started = started);
+        self.be_unavailable("LOADING Redis is loading the dataset in memory");
     }
 
     fn promote(&mut self) {

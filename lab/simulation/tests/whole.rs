@@ -1,0 +1,108 @@
+//! The whole stack: core, `redlock-wire` and its scripts, in simulated time. Bounded faults violate nothing.
+//!
+//! `scripts/simulate --whole on` runs more seeds.
+
+use redlock_simulation::experiment::{Experiment, Totals};
+use redlock_simulation::history::EventKind;
+use redlock_simulation::invariant::{Assumption, Invariant};
+use redlock_simulation::plan::Faults;
+
+/// Runs some seeds, and fails at the first defect. Returns the combined results.
+fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
+    let mut totals = Totals::default();
+    for seed in 0..seeds {
+        let report = experiment(seed).whole().run();
+        assert!(report.defects().next().is_none(), "{report}");
+        totals.add(&report);
+    }
+    totals
+}
+
+fn bounded_faults(servers: usize) {
+    let totals = run(|seed| Experiment::new(seed).servers(servers), 25);
+    assert!(totals.grants > 250 && totals.grants_of_several > 25, "{totals}");
+    for fault in ["crash", "hang", "partition", "storm", "kill", "disconnect", "straggler", "read-only"] {
+        assert!(totals.faults.get(fault).is_some_and(|count| *count > 5), "{fault}: {totals}");
+    }
+}
+
+#[test]
+fn bounded_faults_on_three_servers_violate_nothing() {
+    bounded_faults(3);
+}
+
+#[test]
+fn bounded_faults_on_four_servers_violate_nothing() {
+    bounded_faults(4);
+}
+
+#[test]
+fn bounded_faults_on_five_servers_violate_nothing() {
+    bounded_faults(5);
+}
+
+#[test]
+fn losses_of_data_violate_nothing_under_restart_admission() {
+    let losses = |seed| Experiment::new(seed).servers(3).faults(Faults::Losses);
+    let totals = run(losses, 25);
+    assert!(totals.grants > 150 && totals.faults.get("flush").is_some_and(|count| *count > 5), "{totals}");
+    let totals = run(|seed| losses(seed).without_admission(), 25);
+    assert!(totals.violations_of(Invariant::Exclusion, Assumption::DataIsKept) > 0, "{totals}");
+}
+
+#[test]
+fn clocks_that_jump_violate_nothing_under_restart_admission() {
+    let clocks = |seed| Experiment::new(seed).servers(3).faults(Faults::Clocks);
+    let totals = run(clocks, 25);
+    assert!(
+        totals.grants > 100 && totals.faults.get("clock step").is_some_and(|count| *count > 5),
+        "{totals}"
+    );
+    let totals = run(|seed| clocks(seed).without_admission(), 25);
+    assert!(totals.violations_of(Invariant::Exclusion, Assumption::ClocksAreNotSet) > 0, "{totals}");
+}
+
+#[test]
+fn fencing_tokens_stay_in_order_although_locks_overlap() {
+    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Fencing), 25);
+    assert!(totals.fenced_grants > 200 && totals.writes_rejected > 5, "{totals}");
+    assert!(totals.violations_of(Invariant::Exclusion, Assumption::DataIsKept) > 0, "{totals}");
+}
+
+#[test]
+fn readers_and_writers_exclude_each_other() {
+    let (mut readers, mut grants) = (0, 0);
+    for seed in 0..20 {
+        let report = Experiment::new(seed).servers(3).clients(5).sharing().whole().run();
+        assert!(report.defects().next().is_none(), "{report}");
+        let reads = |kind: &EventKind| matches!(kind, EventKind::Reads { .. });
+        readers += report.history.0.iter().filter(|event| reads(&event.kind)).count();
+        grants += report.history.grants();
+    }
+    assert!(readers > 200 && grants - readers > 50, "{readers} readers of {grants}");
+}
+
+#[test]
+fn no_client_acquires_a_kept_lock() {
+    let totals = run(|seed| Experiment::new(seed).servers(3).keeping(), 20);
+    assert!(totals.grants > 150, "{totals}");
+}
+
+#[test]
+fn all_waiters_are_served() {
+    let totals = run(|seed| Experiment::new(seed).servers(3).waiting(), 16);
+    assert!(totals.grants > 500, "{totals}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history_to_the_byte() {
+    let text = |seed| Experiment::new(seed).whole().run().history.to_string();
+    assert_eq!(text(3), text(3));
+    assert_ne!(text(3), text(4));
+}
+
+#[test]
+fn the_printed_command_repeats_the_run() {
+    let report = Experiment::new(7).servers(3).whole().run();
+    assert_eq!("scripts/simulate --nodes 3 --clients 3 --whole on --seed 7", report.replay());
+}
