@@ -246,7 +246,7 @@ impl Server {
                 }
                 Received::Bytes(arrived) => self.carry_out_commands(&mut state, &arrived),
                 Received::Close(client) => {
-                    state.machine.redis().into_iter().for_each(|redis| redis.close(client))
+                    state.machine.redis().into_iter().for_each(|redis| redis.close(client));
                 }
             }
         }

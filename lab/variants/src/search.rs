@@ -2,8 +2,9 @@
 //!
 //! `search INVARIANT [KIND]` prints the number of seeds until the violation, or nothing. The kind of runs follows from the
 //! invariant, unless it is `fenced` (fencing tokens), `losses` (servers lose data), `clocks` (the same, and their clocks jump),
-//! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), or `keeping` (locks that are kept for a time). `search` without
-//! arguments looks for a violation of any invariant in all kinds of runs.
+//! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), or `keeping` (locks that are kept
+//! for a time). `whole`, or `whole-` before a kind, runs the whole stack. `search` without arguments looks for a violation of any
+//! invariant in all kinds of runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
 use std::collections::BTreeSet;
@@ -19,6 +20,9 @@ const SEEDS: u64 = 1_000;
 /// The number of seeds of runs about waiting. These runs are longer, and each detects more.
 const WAITING_SEEDS: u64 = 150;
 
+/// The number of seeds of runs of the whole stack, each of which takes five times as long.
+const WHOLE_SEEDS: u64 = 300;
+
 /// The duration of a run. Leftovers are detected at the end, so many short runs detect more than a few long ones.
 const LASTS: Duration = Duration::from_secs(6);
 
@@ -32,7 +36,13 @@ fn main() {
     let (name, kind) = (std::env::args().nth(1), std::env::args().nth(2));
     let seeds = match name {
         Some(name) => {
-            seeds_until_violated(&name, kind.map_or_else(|| Kind::of(&name), |kind| Kind::named(&kind)))
+            let (kind, is_whole) = match kind.as_deref().map(|kind| (kind, kind.strip_prefix("whole"))) {
+                None => (Kind::of(&name), false),
+                Some((_, Some(""))) => (Kind::of(&name), true),
+                Some((_, Some(kind))) => (Kind::named(kind.trim_start_matches('-')), true),
+                Some((kind, None)) => (Kind::named(kind), false),
+            };
+            seeds_until_violated(&name, Runs { kind, is_whole })
         }
         None => first_defect(),
     };
@@ -41,14 +51,14 @@ fn main() {
     }
 }
 
-fn seeds_until_violated(name: &str, kind: Kind) -> Option<usize> {
+fn seeds_until_violated(name: &str, runs: Runs) -> Option<usize> {
     let mut others = BTreeSet::new();
     let violated = |report: Report| {
         let violated: Vec<_> = report.defects().map(|defect| defect.invariant).collect();
         others.extend(violated.iter().map(ToString::to_string));
         violated.iter().any(|invariant| invariant.to_string() == name)
     };
-    let seeds = (0..kind.seeds()).map(|seed| kind.run(seed)).position(violated);
+    let seeds = (0..runs.seeds()).map(|seed| runs.run(seed)).position(violated);
     if seeds.is_none() {
         eprintln!("not violated: {name}, but {others:?}");
     }
@@ -67,7 +77,12 @@ fn first_defect() -> Option<usize> {
         Kind::Keeping,
         Kind::Waiting,
     ];
-    let mut reports = kinds.into_iter().flat_map(|kind| (0..kind.seeds()).map(move |seed| kind.run(seed)));
+    // Without data losses and jumps of clocks, a whole stack that checks its servers shows nothing else.
+    let whole =
+        [Kind::Plain, Kind::Fenced, Kind::Losses, Kind::Clocks, Kind::Sharing, Kind::Keeping, Kind::Waiting];
+    let runs = kinds.map(|kind| Runs { kind, is_whole: false }).into_iter();
+    let runs = runs.chain(whole.map(|kind| Runs { kind, is_whole: true }));
+    let mut reports = runs.flat_map(|runs| (0..runs.seeds()).map(move |seed| runs.run(seed)));
     let position = reports.position(|report| {
         let is_violated = report.defects().next().is_some();
         if is_violated {
@@ -78,7 +93,15 @@ fn first_defect() -> Option<usize> {
     position.map(|position| position + 1)
 }
 
-/// The kind of runs in which a variant is detected.
+/// The runs in which a variant is detected.
+#[derive(Clone, Copy)]
+struct Runs {
+    kind: Kind,
+    /// True for the whole stack.
+    is_whole: bool,
+}
+
+/// The kind of runs.
 #[derive(Clone, Copy)]
 enum Kind {
     Plain,
@@ -91,9 +114,26 @@ enum Kind {
     Waiting,
 }
 
+impl Runs {
+    fn seeds(self) -> u64 {
+        match self.kind {
+            Kind::Waiting if self.is_whole => WAITING_SEEDS / 3,
+            Kind::Waiting => WAITING_SEEDS,
+            _ if self.is_whole => WHOLE_SEEDS,
+            _ => SEEDS,
+        }
+    }
+
+    fn run(self, seed: u64) -> Report {
+        let experiment = Experiment::new(seed).lasts(LASTS);
+        self.kind.run(if self.is_whole { experiment.whole() } else { experiment }, seed)
+    }
+}
+
 impl Kind {
     fn named(name: &str) -> Self {
         match name {
+            "waiting" => Self::Waiting,
             "fenced" => Self::Fenced,
             "losses" => Self::Losses,
             "clocks" => Self::Clocks,
@@ -114,15 +154,7 @@ impl Kind {
         }
     }
 
-    fn seeds(self) -> u64 {
-        match self {
-            Self::Waiting => WAITING_SEEDS,
-            _ => SEEDS,
-        }
-    }
-
-    fn run(self, seed: u64) -> Report {
-        let experiment = Experiment::new(seed).lasts(LASTS);
+    fn run(self, experiment: Experiment, seed: u64) -> Report {
         match self {
             // Three, four and five servers in turn.
             Self::Plain => experiment.servers([3, 4, 5][(seed % 3) as usize]).run(),

@@ -31,7 +31,7 @@ impl Experiment {
             let has_native = matches!(settings.release, Release::Valkey9 | Release::Redis8);
             match chance.u32(..3) {
                 0 if is_first && has_native && !self.has_admission() => {
-                    settings.denied.extend(["eval", "evalsha"])
+                    settings.denied.extend(["eval", "evalsha"]);
                 }
                 1 if is_first && !self.has_admission() => {
                     settings.denied.extend([OPTIONAL_WITHOUT_CHECKS[chance.usize(..3)]]);

@@ -74,7 +74,7 @@ impl Connection {
             None => std::future::pending().await,
         }
         if self.is_cut(direction) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
