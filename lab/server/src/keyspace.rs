@@ -103,6 +103,14 @@ impl Keyspace {
         self.get(key, now).is_some()
     }
 
+    /// Returns the text under a key.
+    pub fn text(&self, key: &[u8]) -> Option<&[u8]> {
+        match self.0.get(key) {
+            Some(Entry { value: Value::String(text), .. }) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Returns the strings and the readers with a time limit that exist at a time in microseconds, by key.
     pub fn locks(&self, now: u64) -> Vec<Lock> {
         let mut locks = Vec::new();

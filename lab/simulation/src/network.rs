@@ -38,6 +38,7 @@ use redlock_testkit::sim::{Clock, Process, Simulation};
 
 pub(crate) use self::bytes::{Calls, Connection, Effect};
 pub use self::notifications::Notifications;
+pub(crate) use self::remote::EXACT;
 use self::remote::Remote;
 pub use self::traffic::{Direction, Traffic};
 use crate::history::{EventKind, FaultKind, Place, Recorder};

@@ -42,8 +42,8 @@ pub(super) fn node(
         Some(longest) => options.longest_ttl(longest),
         None => options,
     };
-    let number = server.number();
-    let connector = Connector::new(network.clone(), client, server, Arc::clone(runtime), pushes);
+    server.begin_watching(client);
+    let connector = Connector::new(network.clone(), client, server.clone(), Arc::clone(runtime), pushes);
     let node = Node::new(connector, &options);
-    Arc::new(Observed::new(node, network.clone(), client, number))
+    Arc::new(Observed::new(node, network.clone(), client, server))
 }

@@ -32,7 +32,7 @@ use crate::server::{Arrival, Carried, ClockShown, Delivery, Look, Outcome, Serve
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The longest delay of a request whose reading of the clock is exact enough for every TTL of a run about clocks.
-const EXACT: Duration = Duration::from_millis(5);
+pub(crate) const EXACT: Duration = Duration::from_millis(5);
 
 #[derive(Clone)]
 pub(super) struct Remote(Arc<InUse>);

@@ -10,10 +10,10 @@ use redlock_server::{ClientId, Settings};
 use redlock_testkit::Operation;
 use redlock_testkit::sim::Clock;
 
-use super::machine::{CarriedOut, Claims, Machine, Redis};
+use super::machine::{CarriedOut, Claims, Machine, Redis, STAMP};
 use super::{Received, Server, Shared, State};
 use crate::history::{EventKind, Reply};
-use crate::network::{Calls, Connection, Effect, Network};
+use crate::network::{Calls, Connection, EXACT, Effect, Network};
 
 /// The time between two turns of a server, in which it searches for expired keys.
 const TURN: Duration = Duration::from_millis(100);
@@ -101,6 +101,17 @@ impl Server {
         drop(connections);
     }
 
+    /// Records that a client begins without any knowledge of the server.
+    pub(crate) fn begin_watching(&self, client: usize) {
+        self.state().machine.redis().into_iter().for_each(|redis| redis.begin_watching(client));
+    }
+
+    /// Returns whether the clock has moved ahead within a time before `at`, unseen by a client of the whole stack.
+    pub(crate) fn has_jumped_unseen_by(&self, client: usize, at: Instant, within: Duration) -> bool {
+        let watched = self.state().machine.redis().and_then(|redis| redis.watched(client));
+        self.has_jumped_unseen(watched, at, within)
+    }
+
     fn take_turn(&self) {
         let mut state = self.state();
         let is_running = state.up && state.received.is_none();
@@ -115,22 +126,33 @@ impl Server {
         let Some(redis) = state.machine.redis() else { return };
         redis.receive(arrived.client, &arrived.bytes);
         let Some(client) = redis.client(arrived.client) else { return };
+        // A look is followed by a reading of the clock.
+        let (mut has_looked, mut is_stamped) = (false, false);
         while let Some(carried) = redis.carry_out_next(arrived.client) {
             self.0.record(redis, client, arrived.travelled, &carried);
+            is_stamped |= carried.is_stamped;
+            has_looked |= carried.command.iter().any(|word| word == STAMP);
+            if has_looked && carried.command[0] == b"TIME" && arrived.travelled <= EXACT {
+                redis.watch_clock(client, self.0.world.now());
+            }
         }
         redis.send();
+        if is_stamped {
+            state.renewed = self.0.world.now();
+        }
     }
 }
 
 impl Shared {
     /// Records a command, and all other changes of claims by it.
     fn record(&self, redis: &Redis, client: usize, travelled: Duration, carried: &CarriedOut) {
-        let CarriedOut { command, reply, before, after } = carried;
+        let CarriedOut { command, reply, before, after, .. } = carried;
         let effect = Effect::of(command, reply);
         let mut own = None;
         if let Some(Effect { operation, token, keys, reply }) = effect {
             let number = self.recorder.number(&Token::from_bytes(&token));
-            let request = redis.carried_out((client, self.number, number), operation, reply);
+            let request =
+                redis.carried_out((client, self.number, number), operation, reply, self.world.now());
             let is_written = reply.is_grant() && operation != Operation::Release;
             let until = is_written.then(|| self.until(redis, after, &token, &keys));
             let again = false;

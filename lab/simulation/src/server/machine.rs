@@ -10,7 +10,7 @@ use redlock_core::node::Token;
 use redlock_core::runtime::Instant;
 
 pub(super) use self::memory::Memory;
-pub(super) use self::redis::{CarriedOut, Claims, Redis};
+pub(super) use self::redis::{CarriedOut, Claims, Redis, STAMP};
 use super::wall_clock::WallClock;
 
 /// The data of a server. The fast layer receives requests, the whole stack receives commands.

@@ -6,23 +6,24 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::node::{
-    Begun, Exchange, LockNode, NodeError, NodeErrorKind, Profile, Reply, Request, Status,
+    Begun, Exchange, LockNode, NodeError, NodeErrorKind, Profile, Quarantine, Reply, Request, Status,
 };
 use redlock_core::{Error, Resource};
 
-use crate::history::{self, EventKind, TokenNumber};
+use crate::history::{self, EventKind, FaultKind, Place, TokenNumber};
 use crate::network::Network;
+use crate::server::Server;
 
 pub(super) struct Observed<N>(N, Arc<Observer>);
 
 struct Observer {
     network: Network,
     client: usize,
-    server: usize,
+    server: Server,
 }
 
 impl<N: LockNode> Observed<N> {
-    pub(super) fn new(node: N, network: Network, client: usize, server: usize) -> Self {
+    pub(super) fn new(node: N, network: Network, client: usize, server: Server) -> Self {
         Self(node, Arc::new(Observer { network, client, server }))
     }
 }
@@ -45,16 +46,33 @@ impl Observer {
         };
         let (shown, outcome) = outcome;
         if let Some(reply) = received(&outcome) {
+            if request.is_vote() && reply != history::Reply::Uncounted && self.has_jumped_unseen(shown) {
+                let place = Place::Between(self.client, self.server.number());
+                self.network.recorder().record(EventKind::FaultBegins(place, FaultKind::Unwatched));
+            }
             self.network.recorder().record(EventKind::Received { request: shown, reply });
         }
         outcome
+    }
+
+    /// Returns whether the clock of the server has jumped before this client began to watch it, so recently that a lock may
+    /// be lost, and no client has renewed the stamp since.
+    fn has_jumped_unseen(&self, request: history::Request) -> bool {
+        let (longest, calls) = {
+            let state = self.network.state();
+            (state.longest_ttl, Arc::clone(&state.calls_of_claims))
+        };
+        let at = calls.lock().unwrap_or_else(PoisonError::into_inner).carried_out_at(request);
+        longest.zip(at).is_some_and(|(longest, at)| {
+            self.server.has_jumped_unseen_by(self.client, at, Quarantine::duration(longest).mul_f64(1.1))
+        })
     }
 
     fn sent(&self, request: &Request) -> history::Request {
         let recorder = self.network.recorder();
         let shown = history::Request {
             client: self.client,
-            server: self.server,
+            server: self.server.number(),
             operation: request.operation(),
             call: self.network.next_call(),
             token: request.claim().map_or(TokenNumber::NONE, |claim| recorder.number(claim.token())),

@@ -20,7 +20,7 @@ use crate::server::wall_clock::WallClock;
 /// The beginning of the keys that are no locks: counters and the stamp.
 const RESERVED: &[u8] = b"redlock:";
 
-const STAMP: &[u8] = b"redlock:admission";
+pub(in crate::server) const STAMP: &[u8] = b"redlock:admission";
 
 pub(in crate::server) struct Redis {
     server: Server,
@@ -34,6 +34,8 @@ pub(in crate::server) struct Redis {
     /// An older copy of all data: a snapshot, or a replica that is behind.
     copy: Keyspace,
     calls: Arc<Mutex<Calls>>,
+    /// The true times since which clients watch the clock. No decision depends on them.
+    watched: BTreeMap<usize, Instant>,
     /// The chance of short disturbances, if there are any.
     disturbances: Option<fastrand::Rng>,
     /// The number of turns until the server is available again.
@@ -49,6 +51,8 @@ pub(in crate::server) struct CarriedOut {
     pub(in crate::server) reply: Reply,
     pub(in crate::server) before: Claims,
     pub(in crate::server) after: Claims,
+    /// True if the stamp was changed.
+    pub(in crate::server) is_stamped: bool,
 }
 
 impl Redis {
@@ -77,6 +81,7 @@ impl Redis {
             out_of_memory: false,
             copy: Keyspace::default(),
             calls,
+            watched: BTreeMap::new(),
             disturbances: None,
             unavailable: 0,
         }
@@ -111,20 +116,38 @@ impl Redis {
     pub(in crate::server) fn carry_out_next(&mut self, client: ClientId) -> Option<CarriedOut> {
         let command = self.server.next_command(client)?;
         let now = micros(&self.clock);
-        let before = self.claims();
+        let stamp = |server: &Server| server.keys(|keys| keys.text(STAMP).map(<[u8]>::to_vec));
+        let (before, stamped) = (self.claims(), stamp(&self.server));
         let reply = self.server.execute(client, &command, now);
-        Some(CarriedOut { command, reply, before, after: self.claims() })
+        let is_stamped = stamped != stamp(&self.server);
+        Some(CarriedOut { command, reply, before, after: self.claims(), is_stamped })
+    }
+
+    /// Records that a client has read the clock together with the stamp, at a true time.
+    pub(in crate::server) fn watch_clock(&mut self, client: usize, at: Instant) {
+        self.watched.entry(client).or_insert(at);
+    }
+
+    /// Returns the true time since which a client watches the clock.
+    pub(in crate::server) fn watched(&self, client: usize) -> Option<Instant> {
+        self.watched.get(&client).copied()
+    }
+
+    /// Records that a client begins without any knowledge.
+    pub(in crate::server) fn begin_watching(&mut self, client: usize) {
+        self.watched.remove(&client);
     }
 
     /// Returns the request of a client that was carried out.
     pub(in crate::server) fn carried_out(
         &self,
-        (client, server, token): (usize, usize, TokenNumber),
+        claim: (usize, usize, TokenNumber),
         operation: Operation,
         reply: history::Reply,
+        now: Instant,
     ) -> Request {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.carried_out(client, server, token, operation, reply)
+        calls.carried_out(claim, operation, reply, now)
     }
 
     /// Returns the true time at which the clock shows a time.
