@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlock_core::Resource;
-use redlock_core::node::{Admission, NodeError, NodeErrorKind, Reply, Request};
+use redlock_core::node::{Admission, NodeError, NodeErrorKind, Operation, Reply, Request};
 use redlock_core::runtime::Instant;
 
 use crate::admission::keeper::Checks;
 use crate::conn_state::Link;
-use crate::connection::Connector;
+use crate::connection::{Connection, Connector};
 use crate::gate::rule::Finding;
 use crate::inner::Inner;
 use crate::message::RUNTIME_ENDED;
@@ -53,6 +53,9 @@ pub(crate) async fn exchange<C: Connector>(
     before: Admission,
     request: Request,
 ) -> Result<Reply, NodeError> {
+    if let Some(error) = without_scripts(&link, &request) {
+        return Err(error);
+    }
     let mut flight = InFlight::begin(node, link)?;
     let is_vote = request.is_vote();
     let outcome = match ClaimRequest::new(&request, &flight.node.options) {
@@ -63,6 +66,16 @@ pub(crate) async fn exchange<C: Connector>(
     let reply = flight.finish(outcome)?;
     // The only place where a vote is taken away.
     Ok(if is_vote { before.judge(reply, flight.admission()) } else { reply })
+}
+
+/// Returns the error of a claim on several resources that a server without scripts cannot carry out.
+///
+/// Nothing is sent. The server rejects each release of such a claim, too, so the cleanup after a lost reply would never end.
+fn without_scripts<K: Connection>(link: &Link<K>, request: &Request) -> Option<NodeError> {
+    let reason = link.server.scripts.as_ref().err()?;
+    let is_acquire = request.operation() == Operation::Acquire;
+    let is_of_several = request.claim().is_some_and(|claim| claim.resources().len() > 1);
+    (is_acquire && is_of_several).then(|| NodeError::rejected(reason.clone()))
 }
 
 /// A request in flight. If it is dropped before it completes, it counts against the connection.

@@ -14,7 +14,7 @@ use redlock_simulation::plan::Faults;
 use redlock_simulation::timeline::{self, Timeline};
 
 const USAGE: &str = "scripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--locks plain|mixed] \
-                     [--admission on|off] [--seed N [--svg FILE]]";
+                     [--admission on|off] [--whole] [--seed N [--svg FILE]]";
 
 /// The number of defects that are shown.
 const SHOWN: usize = 3;
@@ -57,6 +57,10 @@ impl Options {
             whole: false,
         };
         while let Some(name) = arguments.next() {
+            if name == "--whole" {
+                options.whole = true;
+                continue;
+            }
             let value = arguments.next().ok_or(format!("{name} needs a value"))?;
             match name.as_str() {
                 "--seeds" => options.seeds = number(&name, &value)?,
@@ -79,13 +83,6 @@ impl Options {
                         "on" => Some(true),
                         "off" => Some(false),
                         _ => return Err(format!("unknown admission: {value}")),
-                    };
-                }
-                "--whole" => {
-                    options.whole = match value.as_str() {
-                        "on" => true,
-                        "off" => false,
-                        _ => return Err(format!("unknown stack: {value}")),
                     };
                 }
                 _ => return Err(format!("unknown option: {name}")),

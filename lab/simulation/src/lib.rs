@@ -29,6 +29,17 @@
 //! Clients behave at random unless they have [scripts](experiment::Script). The playground runs such experiments on a
 //! page. It shows the [knowledge](knowledge::knowledge) of each server and client at any moment.
 //!
+//! # The whole stack
+//!
+//! By default, a simulated server receives requests of the core. With [`whole`](experiment::Experiment::whole)
+//! (`scripts/simulate --whole`), the clients use the nodes of `redlock-wire`. These send commands over connections of bytes,
+//! and the servers run the scripts of the library in a real Lua (`redlock-server`). Thus the code that ships is the code that
+//! runs: handshakes, pipelines, pushes, probes, restart admission and scripts. The history and the invariants are the same.
+//! The history of a server does not rely on the replies of the scripts: it records which keys exist after each command.
+//!
+//! Depending on the seed, servers are of several releases, lack rights, forget their scripts, or are unavailable for a moment.
+//! Clients receive pushes in order, without an order, or not at all. A connection that breaks may do so without a notice.
+//!
 //! # Fencing tokens
 //!
 //! [`Faults::Fencing`](plan::Faults::Fencing) (`scripts/simulate --faults fencing`) selects an experiment about fencing

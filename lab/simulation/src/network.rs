@@ -36,7 +36,7 @@ use redlock_core::runtime::{Instant, Runtime};
 use redlock_server::Settings;
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
-pub(crate) use self::bytes::{Calls, Connection, Effect};
+pub(crate) use self::bytes::{Calls, Connection, Effect, RESERVED};
 pub use self::notifications::Notifications;
 pub(crate) use self::remote::EXACT;
 use self::remote::Remote;
@@ -142,8 +142,8 @@ impl Network {
         server
     }
 
-    /// Adds a server that receives commands, with settings of its own.
-    pub(crate) fn server_of_commands(&self, clock: Clock, settings: Settings) -> Server {
+    /// Adds a server that receives commands, with settings of its own. The transport must be [`Bytes`](Transport::Bytes).
+    pub fn server_of_commands(&self, clock: Clock, settings: Settings) -> Server {
         let mut state = self.state();
         let (number, calls) = (state.servers.len(), Arc::clone(&state.calls_of_claims));
         let server = Server::of_commands(number, clock, self, calls, settings);

@@ -1,11 +1,23 @@
 //! The whole stack: core, `redlock-wire` and its scripts, in simulated time. Bounded faults violate nothing.
 //!
-//! `scripts/simulate --whole on` runs more seeds.
+//! `scripts/simulate --whole` runs more seeds.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redlock_core::Redlock;
+use redlock_core::runtime::Runtime;
+use redlock_server::{Release, Settings};
 use redlock_simulation::experiment::{Experiment, Totals};
 use redlock_simulation::history::EventKind;
 use redlock_simulation::invariant::{Assumption, Invariant};
+use redlock_simulation::network::{Direction, Network, Transport};
 use redlock_simulation::plan::Faults;
+use redlock_testkit::sim::{Clock, Simulation};
+
+const TTL: Duration = Duration::from_secs(2);
 
 /// Runs some seeds, and fails at the first defect. Returns the combined results.
 fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
@@ -94,6 +106,41 @@ fn all_waiters_are_served() {
     assert!(totals.grants > 500, "{totals}");
 }
 
+/// Such a server rejects the release of a claim on several resources. Its claims must not wait for that.
+#[test]
+fn cleanup_ends_on_a_server_without_scripts() {
+    let simulation = Simulation::new(1);
+    let network = Network::new(&simulation, Transport::Bytes);
+    for number in 0..3 {
+        let denied = if number == 0 { BTreeSet::from(["eval", "evalsha"]) } else { BTreeSet::new() };
+        let settings = Settings { release: Release::Valkey9, denied, ..Settings::default() };
+        network.server_of_commands(Clock::default(), settings);
+    }
+    let client = simulation.process("client");
+    let nodes = network.nodes_on(0, &client.runtime());
+    let redlock = Redlock::builder(client.clone()).nodes(nodes).build().unwrap();
+    simulation.block_on(&client, {
+        let redlock = redlock.clone();
+        async move { drop(redlock.lock("a", TTL).await.unwrap()) }
+    });
+    // The connection to it is there, and breaks.
+    simulation.run_for(Duration::from_millis(100));
+    network.cut(0, 0, Direction::Replies);
+    simulation.block_on(&client, {
+        let redlock = redlock.clone();
+        async move { drop(redlock.lock(["a", "b"], TTL).await.unwrap()) }
+    });
+    network.heal_all();
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    client.spawn(Box::pin(async move {
+        redlock.close().await;
+        end.store(true, Ordering::Relaxed);
+    }));
+    simulation.run_for(Duration::from_secs(30));
+    assert!(ended.load(Ordering::Relaxed), "the cleanup has not ended:\n{}", network.recorder().history());
+}
+
 #[test]
 fn the_same_seed_gives_the_same_history_to_the_byte() {
     let text = |seed| Experiment::new(seed).whole().run().history.to_string();
@@ -104,5 +151,5 @@ fn the_same_seed_gives_the_same_history_to_the_byte() {
 #[test]
 fn the_printed_command_repeats_the_run() {
     let report = Experiment::new(7).servers(3).whole().run();
-    assert_eq!("scripts/simulate --nodes 3 --clients 3 --whole on --seed 7", report.replay());
+    assert_eq!("scripts/simulate --nodes 3 --clients 3 --whole --seed 7", report.replay());
 }

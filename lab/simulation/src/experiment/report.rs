@@ -43,13 +43,13 @@ impl Report {
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
-        let whole = if self.experiment.whole { " --whole on" } else { "" };
+        let whole = if self.experiment.whole { " --whole" } else { "" };
         let options = self.unusual(" --", " ") + whole;
         format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{options} --seed {seed}")
     }
 
     /// Returns the address that shows this run in the playground, with the same settings as
-    /// [`replay`](Report::replay).
+    /// [`replay`](Report::replay). The playground does not run the whole stack.
     pub fn page(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let fields = self.unusual("&", "=");
@@ -90,6 +90,9 @@ impl fmt::Display for Report {
             writeln!(f, "seed {}: {violation}\n{}\n{picture}", self.experiment.seed, self.prefix(violation))?;
         }
         writeln!(f, "again: {}", self.replay())?;
+        if self.experiment.whole {
+            return Ok(());
+        }
         writeln!(f, "page:  {} (cargo run -p redlock-playground)", self.page())
     }
 }

@@ -14,7 +14,7 @@ use redlock_core::runtime::Runtime;
 use redlock_wire::{Node, Options};
 
 pub(crate) use self::calls::Calls;
-pub(crate) use self::command::Effect;
+pub(crate) use self::command::{Effect, RESERVED};
 pub(crate) use self::connection::Connection;
 use self::connector::{Connector, Pushes};
 use self::observed::Observed;

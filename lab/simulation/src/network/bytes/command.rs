@@ -12,6 +12,9 @@ use redlock_wire::fuzzing::scripts;
 
 use crate::history;
 
+/// The beginning of the keys that are no locks: counters and the stamp.
+pub(crate) const RESERVED: &[u8] = b"redlock:";
+
 /// A command about a claim.
 pub(crate) struct Effect {
     pub(crate) operation: Operation,
@@ -28,6 +31,12 @@ static SCRIPTS: LazyLock<HashMap<String, &'static str>> =
 impl Effect {
     /// Returns the meaning of a command; `None` if it is not about a claim.
     pub(crate) fn of(command: &[Vec<u8>], reply: &Reply) -> Option<Self> {
+        let effect = Self::of_any(command, reply)?;
+        // A handshake may try commands on a key that is no lock.
+        effect.keys.iter().all(|key| !key.starts_with(RESERVED)).then_some(effect)
+    }
+
+    fn of_any(command: &[Vec<u8>], reply: &Reply) -> Option<Self> {
         let (name, args) = command.split_first()?;
         match (name.as_slice(), args) {
             (b"SET", [key, token, ..]) => {

@@ -78,6 +78,12 @@ impl Connection {
         }
     }
 
+    /// Returns how many of some bytes the socket takes at once: sometimes only a part, as with a full buffer.
+    pub(super) fn accepts(&self, count: usize) -> usize {
+        let mut state = self.network.state();
+        if state.chance.u32(..32) == 0 { state.chance.usize(1..=count.max(1)) } else { count }
+    }
+
     /// Sends bytes to the server.
     pub(super) fn send(self: &Arc<Self>, bytes: &[u8]) -> io::Result<()> {
         let state = self.state();

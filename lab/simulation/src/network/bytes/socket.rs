@@ -20,6 +20,7 @@ impl redlock_wire::Socket for Socket {
     }
 
     fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let bytes = &bytes[..self.connection.accepts(bytes.len())];
         self.handle.write(|| Poll::Ready(self.connection.send(bytes).map(|()| bytes.len())))
     }
 

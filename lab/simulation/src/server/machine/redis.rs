@@ -14,11 +14,8 @@ use redlock_testkit::sim::{Clock, Process};
 
 use super::{Data, Persistence};
 use crate::history::{self, Request, TokenNumber};
-use crate::network::{Calls, Connection};
+use crate::network::{Calls, Connection, RESERVED};
 use crate::server::wall_clock::WallClock;
-
-/// The beginning of the keys that are no locks: counters and the stamp.
-const RESERVED: &[u8] = b"redlock:";
 
 pub(in crate::server) const STAMP: &[u8] = b"redlock:admission";
 
