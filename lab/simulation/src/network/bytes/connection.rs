@@ -17,6 +17,9 @@ use crate::server::Server;
 /// The longest time until a client notices that its connection is broken, if it does.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
 
+/// The longest time until a client learns that the server does not know its connection.
+const RESET_WITHIN: Duration = Duration::from_millis(20);
+
 /// A connection. The server and the socket of the client share it.
 pub(crate) struct Connection {
     network: Network,
@@ -26,6 +29,7 @@ pub(crate) struct Connection {
 }
 
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools)] // the facts are independent
 struct State {
     /// The number of the connection at the server.
     accepted: Option<ClientId>,
@@ -41,6 +45,8 @@ struct State {
     is_broken: bool,
     /// True if requests that were sent before do not arrive, either.
     is_emptied: bool,
+    /// True if no server resets it when more is sent.
+    is_silent: bool,
     /// True if the client has closed it.
     is_closed: bool,
 }
@@ -90,10 +96,16 @@ impl Connection {
         if let Some(ended) = state.ended {
             return Err(ended.into());
         }
-        if state.is_broken {
+        let (is_broken, is_silent) = (state.is_broken, state.is_silent);
+        drop(state);
+        if is_broken {
+            let is_cut = [Direction::Requests, Direction::Replies].into_iter().any(|way| self.is_cut(way));
+            // A server that does not know the connection resets it.
+            if self.server.is_up() && !is_cut && !is_silent {
+                self.notice_within(RESET_WITHIN);
+            }
             return Ok(());
         }
-        drop(state);
         let Some(delay) = self.delay(Direction::Requests) else {
             self.lose();
             return Ok(());
@@ -197,13 +209,18 @@ impl Connection {
 
     /// Loses bytes, which ends the connection.
     fn lose(self: &Arc<Self>) {
-        if !self.state().is_closed {
+        let mut state = self.state();
+        let is_closed = state.is_closed;
+        // Something in between may also forget the connection, so that nothing ever arrives.
+        state.is_silent |= !state.is_broken && self.network.coin();
+        drop(state);
+        if !is_closed {
             self.begin_fault(FaultKind::Loss);
         }
         self.sever();
     }
 
-    /// Breaks the connection. The client notices that soon, or never.
+    /// Breaks the connection. The client notices that soon, or when it sends more, or never.
     pub(crate) fn sever(self: &Arc<Self>) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_broken, true) {
@@ -217,10 +234,15 @@ impl Connection {
             return;
         }
         self.begin_fault(FaultKind::Disconnect);
-        let noticed = self.network.draw(NOTICED_WITHIN);
         if self.network.coin() && self.network.coin() {
             return;
         }
+        self.notice_within(NOTICED_WITHIN);
+    }
+
+    /// Lets the client notice that the connection is broken.
+    fn notice_within(self: &Arc<Self>, longest: Duration) {
+        let noticed = self.network.draw(longest);
         let (me, timer) = (Arc::clone(self), self.network.0.world.sleep(noticed));
         self.network.0.world.spawn(Box::pin(async move {
             timer.await;
