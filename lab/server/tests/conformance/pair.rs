@@ -192,6 +192,13 @@ fn shown(reply: &Reply) -> Shown {
         Reply::Int(number) => Shown::Text(format!("{number}")),
         Reply::Bytes(bytes) => Shown::Text(String::from_utf8_lossy(bytes).into_owned()),
         Reply::Error(error) => Shown::Text(error.split(" script: ").next().unwrap_or_default().to_owned()),
+        // The age of a stamp is the time that the case has taken.
+        Reply::Array(replies) if matches!(&replies[..], [_, Reply::Int(0..20_000), _, Reply::Bytes(_)]) => {
+            let age = [Shown::Text("any".into())];
+            Shown::Array(
+                replies[..1].iter().map(shown).chain(age).chain(replies[2..].iter().map(shown)).collect(),
+            )
+        }
         Reply::Array(replies) => {
             let before = iter::once(None).chain(replies.iter().map(Some));
             let is_id = |before: Option<&Reply>| matches!(before, Some(Reply::Bytes(name)) if name == b"id");
