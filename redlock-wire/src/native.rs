@@ -6,6 +6,7 @@
 //!
 //! If a server forbids scripts, the handshake tries the commands themselves. Such a server extends no lock: `SET .. IFEQ`
 //! can shorten a TTL if it is carried out late, and no other command compares the token.
+//! A claim on several resources is not sent to it: the server could not release it.
 
 use redlock_core::node::{self, NodeError};
 
