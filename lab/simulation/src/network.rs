@@ -81,6 +81,8 @@ struct State {
     servers: Vec<Server>,
     requests: Traffic,
     replies: Traffic,
+    /// True if clients notice each broken connection soon, if servers receive bytes.
+    breaks_are_noticed: bool,
     /// True if clients do not rely on the order of pushes and replies, if servers receive bytes.
     pushes_are_unordered: bool,
     /// The notifications of changes; `None` if servers send none.
@@ -120,6 +122,7 @@ impl Network {
             servers,
             requests,
             replies,
+            breaks_are_noticed: false,
             pushes_are_unordered: false,
             notifications,
             longest_ttl,
@@ -192,6 +195,11 @@ impl Network {
     /// By default they send no notifications.
     pub fn set_notifications(&self, notifications: Notifications) {
         self.state().notifications = Some(notifications);
+    }
+
+    /// Makes clients notice each broken connection soon.
+    pub(crate) fn report_breaks(&self) {
+        self.state().breaks_are_noticed = true;
     }
 
     /// Makes clients not rely on the order of pushes and replies, as some clients of Redis reorder them.

@@ -53,12 +53,6 @@ pub(super) fn expectations(seed: u64) -> Expectations {
     }
 }
 
-/// Returns the expectations of the whole stack. Its servers notify of all changes, but a connection may be lost without a
-/// notice.
-pub(super) fn whole_expectations() -> Expectations {
-    Expectations { woken_within: SAFETY + SOON, ..expectations(0) }
-}
-
 /// Returns the longest TTL.
 ///
 /// With few notifications, keys outlive the interval after which waiters poll anyway.

@@ -51,6 +51,10 @@ impl World {
         if let Some(notifications) = experiment.notifications() {
             network.set_notifications(notifications);
         }
+        if experiment.is_about_waiting() {
+            // The expected times do not cover the search for a connection that is lost without a notice.
+            network.report_breaks();
+        }
         if experiment.whole && experiment.seed % 4 == 1 {
             network.reorder_pushes();
         }

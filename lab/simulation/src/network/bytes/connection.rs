@@ -234,7 +234,8 @@ impl Connection {
             return;
         }
         self.begin_fault(FaultKind::Disconnect);
-        if self.network.coin() && self.network.coin() {
+        let is_noticed = self.network.state().breaks_are_noticed;
+        if !is_noticed && self.network.coin() && self.network.coin() {
             return;
         }
         self.notice_within(NOTICED_WITHIN);
