@@ -70,8 +70,11 @@ fn clocks_that_jump_violate_nothing_under_restart_admission() {
         totals.grants > 100 && totals.faults.get("clock step").is_some_and(|count| *count > 5),
         "{totals}"
     );
-    let totals = run(|seed| clocks(seed).without_admission(), 25);
-    assert!(totals.violations_of(Invariant::Exclusion, Assumption::ClocksAreNotSet) > 0, "{totals}");
+    let overlaps = |seed| {
+        let totals = run(|_| clocks(seed).without_admission(), 1);
+        totals.violations_of(Invariant::Exclusion, Assumption::ClocksAreNotSet) > 0
+    };
+    assert!((0..300).any(overlaps), "without it, clocks that jump break exclusion");
 }
 
 #[test]

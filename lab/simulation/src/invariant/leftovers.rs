@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Assumption, Invariant, Rules, Violation};
@@ -16,11 +17,15 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut owners: BTreeMap<TokenNumber, usize> = BTreeMap::new();
     let mut held_up: BTreeSet<(usize, TokenNumber)> = BTreeSet::new();
     let (mut older, mut restored) = (BTreeSet::new(), BTreeSet::new());
+    let mut sent = BTreeMap::new();
     let mut open: BTreeSet<usize> = BTreeSet::new();
     let mut latest: BTreeMap<usize, TokenNumber> = BTreeMap::new();
     let mut violations = Vec::new();
     let invariant = Invariant::Leftovers;
     for (event, entry) in history.0.iter().enumerate() {
+        let is_late = |key: &(usize, TokenNumber), sent: &BTreeMap<(usize, TokenNumber), Instant>| {
+            sent.get(key).is_some_and(|sent| entry.at.saturating_duration_since(*sent) > rules.node_timeout)
+        };
         match entry.kind {
             EventKind::Requested { client, .. } => drop(open.insert(client)),
             EventKind::Closed { client } => drop(open.remove(&client)),
@@ -28,7 +33,8 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 open.remove(&dead);
                 owners.retain(|_, owner| *owner != dead);
             }
-            EventKind::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
+            EventKind::Sent(Request { client, server, operation: Operation::Acquire, token, .. }) => {
+                sent.insert((server, token), entry.at);
                 owners.insert(token, client);
                 latest.insert(client, token);
             }
@@ -45,6 +51,10 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             // An older copy may contain a lock that was released.
             EventKind::Moved { server, token, .. } if older.contains(&server) => {
                 restored.insert((server, token));
+            }
+            // The key appears without a record of its request, whose connection is lost.
+            EventKind::Moved { server, token, .. } if is_late(&(server, token), &sent) => {
+                held_up.insert((server, token));
             }
             EventKind::Left { server, token } if restored.contains(&(server, token)) => {}
             EventKind::Left { server, token } => {
