@@ -12,13 +12,20 @@
 //!
 //! A request that waits has a *place* on each node. Its score is the time at which the request began, as the node sees it.
 //!
-//! - *Acquire* with a place: if the key is absent and another place has a smaller score, the key is reserved for that
+//! - *Acquire* with a place: if the key is absent and another place has the smallest score, the key is reserved for that
 //!   place. Otherwise, an absent key, or one that is reserved for the own place, is set. Each denial enters the place.
 //! - *Acquire* without a place: sets the key if it is absent.
-//! - *Release*: deletes its own key, and reserves it for the place with the smallest score. A failed attempt keeps its
-//!   place. The release of a lock, and of a request that gives up, removes the place and its reservation.
-//! - *Ready*: a client attempts if any node is reserved for it, or if a quorum of nodes is absent.
+//! - *Release*: deletes its own key, and reserves it for the place with the smallest score.
+//! - *A failed attempt* is released at once, where it has been answered. This release enters the place, unless the key is
+//!   reserved for it already. The nodes that answer later receive a release without a place. If too few nodes are usable,
+//!   the request gives its place up, and attempts without one until it is denied.
+//! - *A lock* ends its place on each node that denies it. Its release may enter the next request of its process.
+//! - *The end* of a place removes it, and releases its reservation.
+//! - *Ready*: a client attempts if a quorum of nodes is absent or reserved for it. If the nodes are reserved for several
+//!   requests, those with the most nodes attempt.
 //! - *Penalty*: an attempt with split votes may raise its score.
+//!
+//! The first attempt of a request has no place in the core. To save steps, it has one in most scopes.
 //!
 //! # Abstraction of time
 //!
@@ -33,6 +40,7 @@
 //! # Omissions
 //!
 //! - The end of places that were not renewed: the place of an ended request stays until a node reserves the key for it.
+//! - Releases that cannot change a node, and repeated releases except the first.
 //! - Extensions. Messages that two faults make late on one connection.
 //! - The wait of a client before it uses absent keys: an attempt may begin at any moment.
 
@@ -50,4 +58,4 @@ pub use crate::order::protocol::Turns;
 pub use crate::order::scope::{Fault, Role, SCOPES, SMALL, Scope};
 pub use crate::order::state::State;
 pub use crate::order::step::Step;
-pub use crate::order::variant::{Broken, CATALOG, HARMLESS, Variant};
+pub use crate::order::variant::{Broken, CATALOG, Variant};

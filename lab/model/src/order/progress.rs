@@ -2,7 +2,7 @@
 
 use crate::order::protocol::{Turns, end, send_acquires};
 use crate::order::scope::{ATTEMPTS, CLIENTS, MOST_PENALTY, NODES, Role};
-use crate::order::state::{Key, Kind, Phase, Place, State};
+use crate::order::state::{Client, Key, Kind, Phase, Place, State};
 use crate::order::variant::Variant;
 
 /// The maximum number of expiries that a quiet future contains.
@@ -68,19 +68,21 @@ impl Turns {
         MOST_EXPIRIES
     }
 
-    /// Lets every client attempt that is ready or not entered. Returns true if one acquires the lock.
+    /// Lets every client attempt that is ready. Returns true if one acquires the lock.
     fn all_attempt(self, state: &mut State, order: [usize; CLIENTS], penalty: u8) -> bool {
         let mut attempted = 0;
         while attempted < 8 {
             let next = order.into_iter().find(|client| {
                 let place = state.place(*client);
-                let may = state.clients[*client].phase == Phase::Waiting;
-                may && self.is_ready(state, place) || may && attempted < 3 && !is_entered(state, place)
+                let Client { phase, tries, plain, .. } = state.clients[*client];
+                // A request without a place, and the next task of a process, do not wait for nodes.
+                let is_early = attempted < 3 && (plain || tries == 0);
+                phase == Phase::Waiting && (is_early || self.is_ready(state, place))
             });
             let Some(client) = next else { return false };
             state.clients[client].attempt = state.clients[client].attempt % ATTEMPTS + 1;
+            state.clients[client].tries = 1;
             state.clients[client].phase = Phase::Trying;
-            state.clients[client].plain = false;
             send_acquires(state, client);
             if self.deliver(state, penalty) {
                 return true;
@@ -124,14 +126,16 @@ impl Turns {
             }
         }
     }
+}
 
+impl State {
     /// Returns the number of places whose requests have ended, and that a node or a message still contains.
-    pub(crate) fn ghosts(self, state: &State) -> usize {
+    pub(crate) fn ghosts(&self) -> usize {
         let mut ghosts = 0;
         for client in 0..CLIENTS {
-            for request in 0..state.clients[client].requests {
+            for request in 0..self.clients[client].requests {
                 let place = Place { client, request };
-                let known = state.nodes.iter().any(|node| {
+                let known = self.nodes.iter().any(|node| {
                     let mut copy = *node;
                     let link = &node.links[client];
                     let mut messages = link.queue.iter().chain([&link.stray]).flatten();
@@ -141,17 +145,9 @@ impl Turns {
                     });
                     node.key == Key::Reserved(place) || *copy.entry(place) > 0 || sent
                 });
-                ghosts += usize::from(known && !state.is_living(place));
+                ghosts += usize::from(known && !self.is_living(place));
             }
         }
         ghosts
     }
-}
-
-/// Returns true if all nodes know the place.
-fn is_entered(state: &State, place: Place) -> bool {
-    state.nodes.iter().all(|node| {
-        let mut copy = *node;
-        node.key == Key::Reserved(place) || *copy.entry(place) > 0
-    })
 }

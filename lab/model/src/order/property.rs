@@ -45,7 +45,7 @@ impl Property {
             }),
             Self::Order => state.clients.iter().all(|client| client.overtaken <= model.scope.overtaken),
             Self::NoBarging => !state.barged,
-            Self::Progress => model.waits(state) <= model.ghosts(state),
+            Self::Progress => model.waits(state) <= state.ghosts(),
             Self::NothingLeft => state.faults > 0 || state.is_in_flight() || nothing_left(state),
         }
     }

@@ -1,5 +1,7 @@
 //! The possible steps in a state, and their effects.
 
+use std::mem;
+
 use crate::explore::Model;
 use crate::order::property::{PROPERTIES, Property};
 use crate::order::scope::{ATTEMPTS, CLIENTS, Fault, MOST_PENALTY, NODES, QUORUM, REQUESTS, Role, Scope};
@@ -65,7 +67,7 @@ impl Turns {
                 steps.push(Step::Attempt { client: number });
             }
             Phase::Failed => {
-                let is_split = self.is_split(state, number) && client.penalty < MOST_PENALTY;
+                let is_split = !client.plain && state.is_split(number) && client.penalty < MOST_PENALTY;
                 let penalties: &[u8] = if is_split { &[0, 2] } else { &[0] };
                 for (penalty, open) in
                     penalties.iter().flat_map(|penalty| opens.iter().map(move |open| (*penalty, *open)))
@@ -74,12 +76,17 @@ impl Turns {
                 }
             }
             Phase::Held => {
-                let has_next = self.scope.next && client.requests < self.scope.requests[number];
+                let has_next =
+                    self.scope.next && !client.plain && client.requests < self.scope.requests[number];
                 let nexts: &[Option<bool>] =
                     if has_next { &[None, Some(true), Some(false)] } else { &[None] };
-                for (next, open) in nexts.iter().flat_map(|next| opens.iter().map(move |open| (*next, *open)))
-                {
-                    steps.push(Step::Release { client: number, open, next });
+                steps.extend(nexts.iter().map(|next| Step::Release {
+                    client: number,
+                    open: false,
+                    next: *next,
+                }));
+                if opens.len() > 1 {
+                    steps.push(Step::Release { client: number, open: true, next: None });
                 }
             }
             _ => {}
@@ -87,7 +94,7 @@ impl Turns {
         if self.scope.leaves && matches!(client.phase, Phase::Trying | Phase::Waiting) {
             steps.push(Step::Leave { client: number });
         }
-        let lives = !matches!(client.phase, Phase::Idle | Phase::Dead);
+        let lives = !matches!(client.phase, Phase::Idle | Phase::Failed | Phase::Dead);
         if faulty && lives && self.scope.kinds.contains(&Fault::Death) {
             steps.push(Step::Fault { kind: Fault::Death, client: number, node: 0 });
         }
@@ -97,9 +104,10 @@ impl Turns {
         let node = &state.nodes[number];
         for (client, link) in node.links.iter().enumerate() {
             if let Some(message) = link.queue[0] {
+                let is_entered = *{ *node }.entry(Place { client, request: message.request }) > 0;
                 let has_score = match message.kind {
                     Kind::Acquire { placed } => placed,
-                    Kind::Release { place, .. } => matches!(place, Fate::Kept | Fate::LeftToNext),
+                    Kind::Release { place, .. } => place == Fate::Next || place == Fate::Kept && !is_entered,
                 };
                 steps.push(Step::Carry { client, node: number, delay: 0 });
                 if has_score && self.scope.delays {
@@ -131,8 +139,7 @@ impl Turns {
                 }
                 Fault::NoReply => {
                     for (client, link) in node.links.iter().enumerate() {
-                        let awaited =
-                            link.queue[0].is_some_and(|message| self.is_awaited(state, client, message));
+                        let awaited = link.queue[0].is_some_and(|message| state.is_awaited(client, message));
                         if awaited {
                             steps.push(fault(client));
                         }
@@ -142,7 +149,7 @@ impl Turns {
                 Fault::Pause => {
                     let ends = match node.key {
                         Key::Absent => false,
-                        Key::Token { client, attempt } => self.has_ended(state, client, attempt),
+                        Key::Token { client, attempt } => state.has_ended(client, attempt),
                         Key::Reserved(_) => true,
                     };
                     if ends && !self.may_expire(state, number) {
@@ -151,18 +158,12 @@ impl Turns {
                 }
                 Fault::Loss => steps.push(fault(0)),
                 Fault::LossOfWaiters | Fault::ClockStep => {
-                    if node.first(None).is_some() {
+                    if node.first().is_some() {
                         steps.push(fault(0));
                     }
                 }
             }
         }
-    }
-
-    /// Returns true if no client relies on the key of an attempt.
-    fn has_ended(self, state: &State, client: usize, attempt: u8) -> bool {
-        let owner = &state.clients[client];
-        owner.attempt != attempt || !matches!(owner.phase, Phase::Trying | Phase::Held)
     }
 
     /// A key expires when its attempt has ended, and a reservation unless its client is about to use it.
@@ -171,39 +172,46 @@ impl Turns {
             Key::Absent => false,
             Key::Token { client, attempt } => {
                 let owner = &state.clients[client];
-                let is_sent = state.nodes[number].links[client].queue[0].is_some();
-                let is_released = is_sent || owner.phase == Phase::Failed && owner.attempt == attempt;
-                self.has_ended(state, client, attempt) && (owner.phase == Phase::Dead || !is_released)
+                let is_released = state.nodes[number].links[client].queue[0].is_some();
+                state.has_ended(client, attempt) && (owner.phase == Phase::Dead || !is_released)
             }
             Key::Reserved(_) if self.variant == Variant::ReservationsDoNotExpire => false,
             Key::Reserved(place) => {
-                let waits = state.clients[place.client].phase == Phase::Waiting;
-                let is_settled =
-                    !state.is_in_flight() && state.clients.iter().all(|client| client.phase != Phase::Failed);
-                !state.is_living(place) || waits && is_settled && !self.is_ready(state, place)
+                let Client { phase, tries, .. } = state.clients[place.client];
+                let waits = phase == Phase::Waiting && tries > 0;
+                !state.is_living(place) || waits && !state.is_in_flight() && !self.is_ready(state, place)
             }
         }
     }
 
-    /// Returns true if any node is reserved for a place, or a quorum of nodes is absent.
+    /// Returns true if a quorum of nodes is absent or reserved for the place, or if the nodes are reserved for several
+    /// places, and none has more nodes than this one.
     pub(crate) fn is_ready(self, state: &State, place: Place) -> bool {
         let count = |key: Key| state.nodes.iter().filter(|node| node.key == key).count();
-        let reserved = count(Key::Reserved(place));
-        let is_enough = reserved > 0 && self.variant != Variant::MinorityWaits;
-        is_enough || reserved + count(Key::Absent) >= QUORUM
+        let (own, absent) = (count(Key::Reserved(place)), count(Key::Absent));
+        let unlocked =
+            || state.nodes.iter().map(|node| node.key).filter(|key| !matches!(key, Key::Token { .. }));
+        let most = || unlocked().filter(|key| *key != Key::Absent).map(count).max().unwrap_or_default();
+        let is_split = || own > 0 && own >= most() && unlocked().count() >= QUORUM;
+        own + absent >= QUORUM || self.variant != Variant::MinorityWaits && is_split()
     }
 
     fn apply(self, state: &mut State, step: Step) {
         match step {
             Step::Begin { client, later, placed } => {
                 begin(state, client, later);
-                self.attempt(state, client, placed);
+                attempt(state, client, placed);
             }
-            Step::Attempt { client } => self.attempt(state, client, !self.is_foreign(client)),
+            Step::Attempt { client } => attempt(state, client, !state.clients[client].plain),
             Step::GiveBack { client, penalty, open } => self.give_back(state, client, penalty, open),
             Step::Leave { client } => {
-                let kind = Kind::Release { place: Fate::Left, open: false };
-                send(state, client, kind, |_| true);
+                let Client { phase, plain, .. } = state.clients[client];
+                if phase == Phase::Trying {
+                    send(state, client, UNNAMED, |vote| vote != Vote::Pending);
+                }
+                if !plain {
+                    send(state, client, LEFT, |_| true);
+                }
                 end(state, client, Phase::Idle);
             }
             Step::Release { client, open, next } => self.release_lock(state, client, open, next),
@@ -219,14 +227,15 @@ impl Turns {
                 }
             }
             Step::Expire { node } => {
-                state.nodes[node].key = Key::Absent;
+                let key = mem::take(&mut state.nodes[node].key);
+                if let Key::Reserved(place) = key {
+                    state.clients[place.client].forget_turns();
+                }
                 state.opened = true;
             }
             Step::Fault { kind, client, node } => {
                 state.faults += 1;
-                for client in &mut state.clients {
-                    (client.entered, client.overtaken) = (false, 0);
-                }
+                state.clients.iter_mut().for_each(Client::forget_turns);
                 self.fault(state, kind, client, node);
             }
         }
@@ -234,34 +243,32 @@ impl Turns {
         note_entered(state);
     }
 
-    fn attempt(self, state: &mut State, number: usize, placed: bool) {
-        let client = &mut state.clients[number];
-        client.phase = Phase::Trying;
-        client.attempt += 1;
-        client.tries += 1;
-        client.plain = !placed;
-        send_acquires(state, number);
-    }
-
-    /// Releases a failed attempt on the nodes that have not denied it.
+    /// Releases a failed attempt on the nodes that have replied. The others follow when they reply.
     pub(crate) fn give_back(self, state: &mut State, number: usize, penalty: u8, open: bool) {
         let votes = state.nodes.map(|node| node.links[number].vote);
-        let failed = votes.iter().filter(|vote| **vote == Vote::Failed).count();
+        let is_usable = votes.iter().filter(|vote| **vote == Vote::Failed).count() < QUORUM;
+        let keeps = is_usable && !self.is_foreign(number);
         let client = &mut state.clients[number];
-        client.penalty += penalty;
-        let place = if client.plain || failed >= QUORUM { Fate::Unnamed } else { Fate::Kept };
+        let had_place = !client.plain;
+        client.penalty = if is_usable { client.penalty + penalty } else { 0 };
         state.open_turns += u8::from(open);
-        send(state, number, Kind::Release { place, open }, |vote| vote != Vote::Denied);
+        let place = if keeps { Fate::Kept } else { Fate::Unnamed };
+        send(state, number, Kind::Release { place, open }, |vote| vote != Vote::Pending);
+        if had_place && !keeps {
+            send(state, number, LEFT, |_| true);
+        }
         end(state, number, Phase::Waiting);
+        state.clients[number].plain = !keeps;
     }
 
     fn release_lock(self, state: &mut State, number: usize, open: bool, next: Option<bool>) {
         state.open_turns += u8::from(open);
-        let placed = !state.clients[number].plain;
-        let left =
-            if placed && self.variant != Variant::LockKeepsItsPlace { Fate::Left } else { Fate::Unnamed };
-        let place = if next.is_some() { Fate::LeftToNext } else { left };
+        let place = if next.is_some() { Fate::Next } else { Fate::Unnamed };
         send(state, number, Kind::Release { place, open }, |_| true);
+        // A denial that arrives later removes the place.
+        if !state.clients[number].plain && self.variant != Variant::LockKeepsItsPlace {
+            send(state, number, LEFT, |vote| vote == Vote::Pending);
+        }
         end(state, number, Phase::Idle);
         if let Some(later) = next {
             begin(state, number, later);
@@ -269,7 +276,7 @@ impl Turns {
         }
     }
 
-    /// Records the reply to a request.
+    /// Records the reply to a request, and sends what follows from it.
     pub(crate) fn reply(
         self,
         state: &mut State,
@@ -278,7 +285,18 @@ impl Turns {
         message: Message,
         granted: bool,
     ) {
-        if !self.is_awaited(state, client, message) {
+        let Kind::Acquire { placed } = message.kind else { return };
+        if !state.is_awaited(client, message) {
+            let Client { phase, attempt, .. } = state.clients[client];
+            let link = &mut state.nodes[node].links[client];
+            if phase == Phase::Held && attempt == message.attempt {
+                link.vote = if granted { Vote::Granted } else { Vote::Denied };
+                if placed && !granted && self.variant != Variant::LockKeepsItsPlace {
+                    link.send(Message { kind: LEFT, ..message });
+                }
+            } else if phase != Phase::Dead && (granted || link.stray.is_some()) {
+                link.release(message);
+            }
             return;
         }
         let admitted = state.nodes[node].lost_by & !(1 << client) == 0;
@@ -287,12 +305,6 @@ impl Turns {
             (true, true) => Vote::Granted,
             (true, false) => Vote::Denied,
         };
-    }
-
-    fn is_awaited(self, state: &State, client: usize, message: Message) -> bool {
-        let owner = &state.clients[client];
-        let is_acquire = matches!(message.kind, Kind::Acquire { .. });
-        is_acquire && owner.attempt == message.attempt && owner.phase == Phase::Trying
     }
 
     fn fault(self, state: &mut State, kind: Fault, client: usize, number: usize) {
@@ -306,8 +318,12 @@ impl Turns {
                 let granted = kind != Fault::Late && self.carry_out(state, number, client, message, 0);
                 if kind == Fault::Repeat {
                     self.reply(state, number, client, message, granted);
-                } else if self.is_awaited(state, client, message) {
+                } else if state.is_awaited(client, message) {
                     state.nodes[number].links[client].vote = Vote::Failed;
+                } else if kind == Fault::Late
+                    && matches!(message.kind, Kind::Release { place, .. } if place != Fate::Left)
+                {
+                    state.nodes[number].links[client].release(message);
                 }
             }
             Fault::Death => end(state, client, Phase::Dead),
@@ -355,19 +371,30 @@ impl Turns {
             if granted >= QUORUM {
                 state.clients[number].phase = Phase::Held;
                 note_overtaken(state, number);
+                if !state.clients[number].plain && self.variant != Variant::LockKeepsItsPlace {
+                    send(state, number, LEFT, |vote| vote == Vote::Denied);
+                }
             } else if granted + pending < QUORUM {
                 state.clients[number].phase = Phase::Failed;
             }
         }
     }
-
-    /// Returns true if the votes of a failed attempt are split.
-    fn is_split(self, state: &State, client: usize) -> bool {
-        let mut votes = state.nodes.iter().map(|node| node.links[client].vote);
-        let failed = votes.clone().filter(|vote| *vote == Vote::Failed).count();
-        failed < QUORUM && votes.any(|vote| matches!(vote, Vote::Granted | Vote::GrantedAndLost))
-    }
 }
+
+fn attempt(state: &mut State, number: usize, placed: bool) {
+    let client = &mut state.clients[number];
+    client.phase = Phase::Trying;
+    client.attempt += 1;
+    client.tries += 1;
+    client.plain = !placed;
+    send_acquires(state, number);
+}
+
+/// A release without a place.
+const UNNAMED: Kind = Kind::Release { place: Fate::Unnamed, open: false };
+
+/// The end of a place.
+const LEFT: Kind = Kind::Release { place: Fate::Left, open: false };
 
 /// Sends the acquires of an attempt.
 pub(crate) fn send_acquires(state: &mut State, number: usize) {
@@ -392,7 +419,7 @@ pub(crate) fn end(state: &mut State, number: usize, phase: Phase) {
     client.phase = phase;
     client.plain = false;
     if phase != Phase::Waiting {
-        (client.entered, client.overtaken) = (false, 0);
+        client.forget_turns();
     }
     for node in &mut state.nodes {
         node.links[number].vote = Vote::None;
@@ -400,13 +427,14 @@ pub(crate) fn end(state: &mut State, number: usize, phase: Phase) {
     }
 }
 
-/// Sends a request to the nodes with such a vote.
+/// Sends a request to the nodes with such a vote. A release that cannot change anything is not sent.
 fn send(state: &mut State, number: usize, kind: Kind, to: impl Fn(Vote) -> bool) {
     let Client { attempt, requests, penalty, .. } = state.clients[number];
     let message = Message { kind, attempt, request: requests - 1, penalty };
-    for node in &mut state.nodes {
-        if to(node.links[number].vote) {
-            node.links[number].send(message);
+    for link in state.nodes.iter_mut().map(|node| &mut node.links[number]) {
+        let is_void = kind == UNNAMED && link.vote == Vote::Denied && link.stray.is_none();
+        if to(link.vote) && !is_void {
+            link.send(message);
         }
     }
 }
@@ -461,6 +489,10 @@ impl Model for Turns {
     }
 
     fn steps(&self, state: &State, steps: &mut Vec<Step>) {
+        // A failed attempt is released at its decision.
+        if let Some(failed) = state.clients.iter().position(|client| client.phase == Phase::Failed) {
+            return self.steps_of_client(state, failed, steps);
+        }
         (0..CLIENTS).for_each(|client| self.steps_of_client(state, client, steps));
         (0..NODES).for_each(|node| self.steps_of_node(state, node, steps));
     }

@@ -15,38 +15,41 @@ impl Turns {
         delay: u8,
     ) -> bool {
         let place = Place { client, request: message.request };
-        let score = self.score(state, client, message, delay);
+        let score = self.score(state, place, message.penalty, delay);
+        if matches!(message.kind, Kind::Release { place: Fate::Next, .. }) {
+            let next = Place { request: place.request + 1, ..place };
+            *state.nodes[number].entry(next) = self.score(state, next, 0, delay);
+        }
         let node = &mut state.nodes[number];
         match message.kind {
             Kind::Acquire { placed } => {
                 self.acquire(node, client, message.attempt, placed.then_some((place, score)))
             }
-            Kind::Release { place: fate, open } => {
-                if fate == Fate::LeftToNext {
-                    let next = Place { request: place.request + 1, ..place };
-                    let begin = state.clients[client].begins[usize::from(next.request)];
-                    *node.entry(next) = 4 * begin + delay + 1;
-                }
+            Kind::Release { open, .. } => {
                 let hands_over = !open && !self.is_foreign(client);
+                let no_waiter = node.first().is_none();
                 let deleted = self.release(node, message, place, score, hands_over);
-                state.opened |= deleted && !hands_over;
+                state.opened |= deleted && (no_waiter || !hands_over);
                 false
             }
         }
     }
 
     /// Returns the score of a place: the time at which its request began, as the node sees it, and the penalty.
-    fn score(self, state: &State, client: usize, message: Message, delay: u8) -> u8 {
-        let begin = state.clients[client].begins[usize::from(message.request)];
-        let score = 4 * begin + delay + message.penalty + 1;
-        // The clock of the last client is slow.
-        let is_slow = self.variant == Variant::ClientClockIsTheScore && client > 0;
+    fn score(self, state: &State, place: Place, penalty: u8, delay: u8) -> u8 {
+        let begin = state.clients[place.client].begins[usize::from(place.request)];
+        let score = 4 * begin + delay + penalty + 1;
+        // The clock of the first client is fast.
+        let is_slow = self.variant == Variant::ClientClockIsTheScore && place.client > 0;
         if is_slow { score.saturating_sub(6).max(1) } else { score }
     }
 
     fn acquire(self, node: &mut Node, client: usize, attempt: u8, place: Option<(Place, u8)>) -> bool {
         let token = Key::Token { client, attempt };
         if node.key == token {
+            if let Some((place, _)) = place {
+                *node.entry(place) = 0;
+            }
             return true;
         }
         let is_reserved = match (node.key, place) {
@@ -64,7 +67,7 @@ impl Turns {
             return free;
         };
         if node.key == Key::Absent && self.variant != Variant::FirstComeFirstServed {
-            let ahead = node.first(Some(place)).filter(|(first, _)| *first < score);
+            let ahead = node.first().filter(|(least, first)| *first != place && *least < score);
             if let Some((_, first)) = ahead {
                 self.reserve(node, first);
                 *node.entry(place) = score;
@@ -83,16 +86,16 @@ impl Turns {
     /// Returns true if it deletes a key.
     fn release(self, node: &mut Node, message: Message, place: Place, score: u8, hands_over: bool) -> bool {
         let Kind::Release { place: fate, .. } = message.kind else { return false };
-        let left = matches!(fate, Fate::Left | Fate::LeftToNext);
-        if fate == Fate::Kept && self.variant != Variant::FailedAttemptLosesItsPlace {
+        let left = fate == Fate::Left;
+        let is_reserved = node.key == Key::Reserved(place);
+        if fate == Fate::Kept && (!is_reserved || self.variant == Variant::ReservedPlaceIsEntered) {
             *node.entry(place) = score;
         }
         if left && self.variant != Variant::LeavingStaysAWaiter {
             *node.entry(place) = 0;
         }
-        let held = node.key == Key::Token { client: place.client, attempt: message.attempt };
-        let reserved =
-            node.key == Key::Reserved(place) && self.variant != Variant::LeavingKeepsItsReservation;
+        let held = !left && node.key == Key::Token { client: place.client, attempt: message.attempt };
+        let reserved = is_reserved && self.variant != Variant::LeavingKeepsItsReservation;
         let counts = held
             || left && (reserved || self.variant == Variant::LeavingComparesNothing)
             || self.variant == Variant::ReleaseDeletesAnyReservation && matches!(node.key, Key::Reserved(_))
@@ -101,7 +104,7 @@ impl Turns {
             return false;
         }
         node.key = Key::Absent;
-        let next = if self.variant == Variant::LastComeFirstServed { node.last() } else { node.first(None) };
+        let next = if self.variant == Variant::LastComeFirstServed { node.last() } else { node.first() };
         match next {
             Some((_, next)) if hands_over && self.variant != Variant::ReleaseHandsOverToNobody => {
                 self.reserve(node, next);

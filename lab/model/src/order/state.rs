@@ -1,6 +1,6 @@
 //! A state of the world: the clients, the nodes, and every message in flight.
 
-use crate::order::scope::{CLIENTS, NODES, REQUESTS};
+use crate::order::scope::{CLIENTS, NODES, QUORUM, REQUESTS};
 
 /// The number of requests that may be in flight from a client to a node, in their order.
 pub(crate) const QUEUE: usize = 5;
@@ -34,14 +34,22 @@ pub(crate) struct Client {
     pub(crate) attempt: u8,
     /// The number of attempts of the current request.
     pub(crate) tries: u8,
-    /// True if the last attempt carries no place.
+    /// True if the request has no place, so its attempts carry none.
     pub(crate) plain: bool,
     /// The penalty of the current request.
     pub(crate) penalty: u8,
-    /// True if the place is, or was, entered on all nodes, and no fault has occurred since.
+    /// True if the place is, or was, entered on all nodes, and neither a fault nor the end of its reservation has occurred
+    /// since.
     pub(crate) entered: bool,
     /// The number of turns of requests that began later, since the place was entered on all nodes.
     pub(crate) overtaken: u8,
+}
+
+impl Client {
+    /// Notes that the place may be missing on a node.
+    pub(crate) fn forget_turns(&mut self) {
+        (self.entered, self.overtaken) = (false, 0);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,6 +139,19 @@ pub(crate) enum Kind {
     },
 }
 
+impl Kind {
+    /// Returns whether it names an attempt, a place, and the penalty of the place.
+    fn parts(self) -> (bool, bool, bool) {
+        match self {
+            Self::Acquire { placed } => (true, placed, placed),
+            Self::Release { place: Fate::Unnamed, .. } => (true, false, false),
+            Self::Release { place: Fate::Kept, .. } => (true, true, true),
+            Self::Release { place: Fate::Left, .. } => (false, true, false),
+            Self::Release { place: Fate::Next, .. } => (true, true, false),
+        }
+    }
+}
+
 /// What a release does with a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -140,8 +161,8 @@ pub(crate) enum Fate {
     Kept,
     /// The request has ended.
     Left,
-    /// The request has ended, and the next one of its process waits.
-    LeftToNext,
+    /// The next request of the process waits.
+    Next,
 }
 
 /// The vote in the last attempt.
@@ -167,8 +188,7 @@ impl State {
     pub(crate) fn is_living(&self, place: Place) -> bool {
         let client = &self.clients[place.client];
         let waits = match client.phase {
-            Phase::Trying | Phase::Failed => !client.plain,
-            Phase::Waiting => true,
+            Phase::Trying | Phase::Failed | Phase::Waiting => !client.plain,
             Phase::Idle | Phase::Held | Phase::Dead => false,
         };
         waits && client.requests == place.request + 1
@@ -177,6 +197,25 @@ impl State {
     /// Returns true if a request is in flight that its connection still orders.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.nodes.iter().flat_map(|node| node.links).any(|link| link.queue[0].is_some())
+    }
+
+    /// Returns true if no client relies on the key of an attempt.
+    pub(crate) fn has_ended(&self, client: usize, attempt: u8) -> bool {
+        let owner = &self.clients[client];
+        owner.attempt != attempt || !matches!(owner.phase, Phase::Trying | Phase::Held)
+    }
+
+    pub(crate) fn is_awaited(&self, client: usize, message: Message) -> bool {
+        let owner = &self.clients[client];
+        let is_acquire = matches!(message.kind, Kind::Acquire { .. });
+        is_acquire && owner.attempt == message.attempt && owner.phase == Phase::Trying
+    }
+
+    /// Returns true if the votes of a failed attempt are split.
+    pub(crate) fn is_split(&self, client: usize) -> bool {
+        let mut votes = self.nodes.iter().map(|node| node.links[client].vote);
+        let failed = votes.clone().filter(|vote| *vote == Vote::Failed).count();
+        failed < QUORUM && votes.any(|vote| matches!(vote, Vote::Granted | Vote::GrantedAndLost))
     }
 
     /// Returns the place of the last request of a client.
@@ -237,9 +276,9 @@ impl<const N: usize> Words<N> {
 }
 
 impl Node {
-    /// Returns the place with the smallest score, except one.
-    pub(crate) fn first(&self, except: Option<Place>) -> Option<(u8, Place)> {
-        self.places().filter(|(_, place)| except != Some(*place)).min_by_key(|(score, _)| *score)
+    /// Returns the place with the smallest score.
+    pub(crate) fn first(&self) -> Option<(u8, Place)> {
+        self.places().min_by_key(|(score, _)| *score)
     }
 
     /// Returns the place with the greatest score.
@@ -285,10 +324,11 @@ impl Node {
                             Kind::Acquire { placed } => 1 + u8::from(placed),
                             Kind::Release { place, open } => 3 + (place as u8) * 2 + u8::from(open),
                         };
+                        let (has_token, has_place, has_score) = message.kind.parts();
                         words.push(kind, 4);
-                        words.push(message.attempt, 3);
-                        words.push(message.request, 2);
-                        words.push(message.penalty, 3);
+                        words.push(if has_token { message.attempt } else { 0 }, 3);
+                        words.push(if has_place { message.request } else { 0 }, 2);
+                        words.push(if has_score { message.penalty } else { 0 }, 3);
                     }
                 }
             }
@@ -300,9 +340,13 @@ impl Node {
 impl Link {
     /// Appends a request.
     pub(crate) fn send(&mut self, message: Message) {
-        if let Some(free) = self.queue.iter_mut().find(|slot| slot.is_none()) {
-            *free = Some(message);
-        }
+        let free = self.queue.iter_mut().find(|slot| slot.is_none());
+        *free.expect("an attempt begins only if there is room for its requests") = Some(message);
+    }
+
+    /// Appends the release of an attempt, without its place.
+    pub(crate) fn release(&mut self, message: Message) {
+        self.send(Message { kind: Kind::Release { place: Fate::Unnamed, open: false }, ..message });
     }
 
     /// Returns true if three more requests may be sent.

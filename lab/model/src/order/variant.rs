@@ -3,7 +3,7 @@
 //! Every variant changes one rule, at the one place that implements it.
 
 use crate::order::property::Property;
-use crate::order::scope::{Fault, HELD, SMALL, Scope};
+use crate::order::scope::{Fault, HELD, SMALL, Scope, TASKS};
 
 /// The sound rule, or a rule with one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Variant {
     ReleaseHandsOverToNobody,
     LastComeFirstServed,
     HandOverKeepsTheWaiter,
-    FailedAttemptLosesItsPlace,
+    ReservedPlaceIsEntered,
     LockKeepsItsPlace,
     // The end of a request.
     LeavingComparesNothing,
@@ -67,16 +67,16 @@ pub const CATALOG: &[Broken] = {
             AcquireTakesAnyReservation,
             "an acquire replaces the reservation of another place",
             Order,
-            TURNS,
+            TASKS,
         ),
         broken(OwnReservationDenies, "a reservation denies its own place", Progress, HELD),
         broken(
             FirstComeFirstServed,
             "an acquire does not look for waiters ahead",
             Order,
-            Scope { open_turns: 1, ..TURNS },
+            Scope { open_turns: 2, ..TASKS },
         ),
-        broken(ClientClockIsTheScore, "the score is the time of the client", Order, TURNS),
+        broken(ClientClockIsTheScore, "the score is the time of the client", Order, TASKS),
         broken(ReleaseComparesNothing, "a release deletes any key", Exclusion, QUICK),
         broken(
             ReleaseHandsOverToNobody,
@@ -84,26 +84,37 @@ pub const CATALOG: &[Broken] = {
             NoBarging,
             Scope { plain: true, delays: false, ..HELD },
         ),
-        broken(LastComeFirstServed, "a release hands over to the last waiter", Order, TURNS),
+        broken(LastComeFirstServed, "a release hands over to the last waiter", Order, TASKS),
         broken(HandOverKeepsTheWaiter, "a hand-over leaves the place among the waiters", Progress, DYING),
-        broken(LockKeepsItsPlace, "the release of a lock does not remove its place", NothingLeft, QUICK),
+        broken(
+            ReservedPlaceIsEntered,
+            "the release of a failed attempt enters a place for which the key is reserved",
+            Progress,
+            DYING,
+        ),
+        broken(
+            LockKeepsItsPlace,
+            "a lock does not remove its place from the nodes that denied it",
+            NothingLeft,
+            QUICK,
+        ),
         broken(
             LeavingComparesNothing,
             "a request that gives up deletes any key",
             Exclusion,
-            Scope { requests: [2, 1, 0], attempts: 1, leaves: true, ..SMALL },
+            Scope { requests: [2, 1, 0], attempts: 1, leaves: true, delays: false, ..SMALL },
         ),
         broken(
             LeavingStaysAWaiter,
             "a request that gives up stays among the waiters",
             NothingLeft,
-            Scope { leaves: true, ..SMALL },
+            Scope { leaves: true, delays: false, ..SMALL },
         ),
         broken(
             LeavingKeepsItsReservation,
             "a request that gives up does not delete its reservation",
             NothingLeft,
-            Scope { leaves: true, ..SMALL },
+            Scope { leaves: true, delays: false, ..SMALL },
         ),
         broken(
             MinorityWaits,
@@ -111,27 +122,12 @@ pub const CATALOG: &[Broken] = {
             Progress,
             Scope { requests: [1, 1, 2], next: true, ..HELD },
         ),
-        broken(ReservationsDoNotExpire, "a reservation does not expire", Progress, DYING),
-    ]
-};
-
-/// Variants that violate no property in the given scope. Larger scopes were not explored.
-pub const HARMLESS: &[Broken] = {
-    use Property::{NoBarging, Order};
-    #[allow(clippy::enum_glob_use)] // two variants
-    use Variant::*;
-    &[
         broken(
             ReleaseDeletesAnyReservation,
             "a release deletes the reservation of another place",
-            NoBarging,
-            Scope { plain: true, delays: false, ..HELD },
-        ),
-        broken(
-            FailedAttemptLosesItsPlace,
-            "the release of a failed attempt does not enter its place",
             Order,
-            Scope { attempts: 2, delays: false, ..HELD },
+            TURNS,
         ),
+        broken(ReservationsDoNotExpire, "a reservation does not expire", Progress, DYING),
     ]
 };
