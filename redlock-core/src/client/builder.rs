@@ -344,9 +344,11 @@ impl Builder {
     /// - The nodes do not support [`Inspect`](crate::node::Request::Inspect), or reject the requests, which is logged.
     /// - Servers do not state an [identity](crate::node::ServerId), and the lists have the same length.
     ///
-    /// A difference is reported after a second comparison, half a second later, has confirmed it. A server that was
-    /// restarted counts as another server. A program that started or was paused meanwhile may therefore report a
-    /// difference for up to 30 s, until announcements with the former server have expired.
+    /// A server that was restarted counts as another server. Therefore an announcement shows a difference only if it was
+    /// made or renewed after this program first saw its present servers. A program that has just started notices a
+    /// difference about a second later, and without notifications up to 11 s later. Lists of different lengths are
+    /// noticed at once. If the clock of a server is set back after a program was killed, a restart may be reported as a
+    /// difference, until the announcement of that program has expired.
     ///
     /// The default is `false`. The builders of the adapters switch it on.
     ///
@@ -359,7 +361,7 @@ impl Builder {
     /// };
     /// let (one, two) = (redlock_over(&nodes[..3])?, redlock_over(&nodes[2..])?);
     /// let _both = (one.lock("report", ttl).await?, two.lock("report", ttl).await?);
-    /// # service.sleep(Duration::from_secs(1)).await; // the announcements arrive
+    /// # service.sleep(Duration::from_secs(2)).await; // the announcements arrive
     ///
     /// let health = two.health().await;
     /// let difference = health.node_list_difference().expect("the lists differ");

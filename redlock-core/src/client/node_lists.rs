@@ -2,8 +2,9 @@
 //!
 //! A task compares the lists when the first lock is requested, then every ten seconds. It compares at once when a server
 //! reports another announcement, and soon after a node has another connection: a server that was restarted is another
-//! server. A difference is reported once a second comparison confirms it, since other programs may not have noticed a
-//! restart yet. The task ends with the last handle, and then retracts the announcement, as `close` does.
+//! server. It compares again soon if a list seems to differ, until the other program has renewed its announcement or the
+//! announcement is gone. After a new difference, it does so once, so that the other program sees a renewal. The task ends
+//! with the last handle, and then retracts the announcement, as `close` does.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use event_listener::{Event, EventListener};
 use tracing::Span;
 
-use crate::decide::node_list::{Place, Servers};
+use crate::decide::node_list::{Finding, Place, Servers};
 use crate::decide::observation::Seen;
 use crate::round::compare::{Compare, Compared, Retract, name};
 use crate::round::engine::run;
@@ -31,12 +32,13 @@ use crate::watch::watches::Watches;
 /// The time between two comparisons.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The shortest time between two comparisons, so that a node that changes all the time causes no loop. A difference is
-/// confirmed after this time.
+/// The shortest time between two comparisons, so that a node that changes all the time causes no loop.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest time until a new connection is noticed. It is shorter than `PAUSE`, so that a program announces a server
-/// that was restarted before another one confirms a difference.
+/// The time in which a program that runs has renewed its announcement.
+const RENEWAL: Duration = Duration::from_secs(12);
+
+/// The longest time until a new connection is noticed.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The state of the comparison.
@@ -88,27 +90,27 @@ impl NodeLists {
     }
 
     /// Compares the lists now, and announces nothing.
+    ///
+    /// If a list seems to differ, and no task compares, this waits for the next announcement of the other program.
     pub(crate) async fn look(&self, nodes: &Arc<Nodes>) -> Option<NodeListDifference> {
-        self.compare(nodes, true).await;
-        *locked(&self.difference)
-    }
-
-    /// Compares the lists, and once more if there seems to be a new difference.
-    async fn compare(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
-        let mut compared = self.compare_once(nodes, read_only).await;
-        if compared.difference.is_some() && locked(&self.difference).is_none() {
+        let end = nodes.now() + RENEWAL;
+        loop {
+            let compared = self.compare(nodes, true).await;
+            let difference = *locked(&self.difference);
+            let is_open = difference.is_none() && compared.finding == Finding::Unconfirmed;
+            if !is_open || self.runs.load(Ordering::Relaxed) || nodes.now() >= end {
+                return difference;
+            }
             nodes.runtime.sleep(PAUSE).await;
-            compared = self.compare_once(nodes, read_only).await;
         }
-        self.apply(nodes, &compared);
-        compared
     }
 
-    async fn compare_once(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
-        let servers = locked(&self.servers).clone();
-        let round = Compare::new(nodes.rules, servers, read_only);
-        let compared = run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
+    async fn compare(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
+        let (servers, start) = (locked(&self.servers).clone(), nodes.now());
+        let round = Compare::new(nodes.rules, servers, start, read_only);
+        let compared = run(nodes, round, start, nodes.rules.node_timeout, Span::none()).await;
         locked(&self.servers).clone_from(&compared.servers);
+        self.apply(nodes, &compared);
         compared
     }
 
@@ -118,9 +120,16 @@ impl NodeLists {
         let mut ended = [self.ended.listen(), nodes.listen_for_closing()];
         // The last handle may have been dropped before the first poll of this task.
         while !nodes.is_closed() && nodes.unused_since().is_none() {
+            let before = *locked(&self.difference);
             let compared = self.compare(nodes, false).await;
             *locked(&self.announced) = Some(compared.token.clone());
-            if is_over(nodes, &compared, &mut watches, &mut ended).await {
+            let is_open = match compared.finding {
+                Finding::Equal => false,
+                Finding::Unconfirmed => before.is_none(),
+                Finding::Differs(difference) => before != Some(difference),
+            };
+            let interval = if is_open { PAUSE } else { INTERVAL };
+            if is_over(nodes, &compared, interval, &mut watches, &mut ended).await {
                 break;
             }
         }
@@ -142,9 +151,11 @@ impl NodeLists {
         let (before, now) = {
             let mut difference = locked(&self.difference);
             let before = *difference;
-            // A node that has not replied may be the one with the announcement of another list.
-            if compared.difference.is_some() || compared.is_complete {
-                *difference = compared.difference;
+            match compared.finding {
+                Finding::Differs(found) => *difference = Some(found),
+                Finding::Equal if compared.is_complete => *difference = None,
+                // A node that has not replied may be the one with the announcement of another list.
+                Finding::Equal | Finding::Unconfirmed => {}
             }
             (before, *difference)
         };
@@ -160,10 +171,12 @@ impl NodeLists {
     }
 }
 
-/// Waits until the next comparison is due. Returns `true` if none is, because the last handle is gone.
+/// Waits until the next comparison is due, after `interval` at the latest. Returns `true` if none is, because the last
+/// handle is gone.
 async fn is_over(
     nodes: &Nodes,
     compared: &Compared,
+    interval: Duration,
     watches: &mut Watches<'_>,
     ended: &mut [EventListener; 2],
 ) -> bool {
@@ -175,11 +188,11 @@ async fn is_over(
             }
             let now = nodes.now();
             let next = watches.poll(cx, now);
-            let is_due = now >= start + INTERVAL;
+            let is_due = now >= start + interval;
             if is_due || now >= start + PAUSE && is_changed(nodes, compared, watches) {
                 return Poll::Ready(false);
             }
-            let look = (now + LOOK).min(start + INTERVAL);
+            let look = (now + LOOK).min(start + interval);
             let look = next.map_or(look, |next| next.min(look));
             if alarm.poll_at(&*nodes.runtime, look, cx).is_pending() {
                 return Poll::Pending;

@@ -171,6 +171,9 @@ impl Redlock {
     /// healthy only if it replied to both requests. Thus a healthy node accepts writes, not merely connections, and it
     /// permits releases. The check takes at most twice the node timeout, unless this process is delayed.
     ///
+    /// There is one exception. If another program seems to [list other nodes](crate::Builder::compare_node_lists), and
+    /// this program has requested no lock yet, the check waits up to 12 s for the next announcement of that program.
+    ///
     /// It costs each node one write and one script, like a lock, and two reads if node lists are
     /// [compared](crate::Builder::compare_node_lists). A process that checks every 10 s thus sends 0.2 or 0.4 requests a
     /// second to each node. Frequent probes of many processes should share a result.

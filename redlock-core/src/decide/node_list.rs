@@ -6,11 +6,17 @@
 //! Each program announces its list on each of its nodes, in one of two places. The first list keeps the place
 //! [`First`](Place::First), and any other list takes the place [`Other`](Place::Other). So the programs with either
 //! list see a difference on the first node that they have in common.
+//!
+//! A server that was restarted has another identity, and a program that has ended does not notice it. So an announcement
+//! is compared with those servers only that this program had already seen when the other program read its own.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
+use crate::types::entry::LockEntry;
 use crate::types::identity::ServerId;
+use crate::types::instant::Instant;
 use crate::types::node_list::NodeListDifference;
 use crate::types::token::Token;
 
@@ -30,8 +36,8 @@ pub(crate) struct NodeList {
 pub(crate) struct Servers {
     /// The servers of the nodes that have replied in this comparison.
     present: Vec<Option<ServerId>>,
-    /// The last known servers.
-    last: Vec<Option<ServerId>>,
+    /// The last known servers, and when this program first saw them.
+    last: Vec<Option<(ServerId, Instant)>>,
     /// Servers that others have replaced, with their nodes, the latest last.
     former: VecDeque<(ServerId, usize)>,
 }
@@ -46,24 +52,54 @@ pub(crate) enum Place {
     Other,
 }
 
+/// An announcement that was read from a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) token: Token,
+    /// Its program read these servers at this time or later, on the clock of this program.
+    as_of: Instant,
+}
+
 /// The announcements on one node, as far as it replied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Announced {
-    pub(crate) first: Option<Token>,
-    pub(crate) other: Option<Token>,
+    pub(crate) first: Option<Listed>,
+    pub(crate) other: Option<Listed>,
+}
+
+/// The result of a comparison with announcements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// No list differs for certain.
+    Equal,
+    /// A list differs unless servers were restarted since it was announced. If its program still runs, its next
+    /// announcement decides.
+    Unconfirmed,
+    Differs(NodeListDifference),
 }
 
 /// The action of a program on one node after a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announcement {
-    /// Both places have other lists.
+    /// Both places have other lists, or the first one has a list that may be this one.
     Nothing,
     /// The place is free.
     Announce(Place),
-    /// The place has this list, or one that may be the same.
+    /// The place has this list.
+    ///
+    /// A program renews only the list that it has read just now. A list that is renewed thus has no former server.
     Renew(Place),
     /// The first place has a list that may be this one, and that knows less of it, or a server that was restarted.
     Replace,
+}
+
+/// The duration of an announcement. After this time, the list of a program that has ended is not compared any more.
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+/// Returns the longest time between the first request of a comparison and its announcements. A comparison that takes
+/// longer, because its process was paused, announces nothing.
+pub(crate) fn max_reading(node_timeout: Duration) -> Duration {
+    2 * node_timeout
 }
 
 /// The first word of an announcement.
@@ -110,6 +146,27 @@ impl NodeList {
     }
 }
 
+impl Listed {
+    /// Creates the record of an announcement. `sent` is the time of the request that returned it.
+    ///
+    /// A key that never expires is no announcement of a program that runs.
+    pub(crate) fn new(entry: LockEntry, sent: Instant, node_timeout: Duration) -> Self {
+        // On a server whose clock runs slowly, an announcement is older than its remaining time suggests.
+        let age = entry.remaining.map_or(Duration::MAX, |remaining| TTL.saturating_sub(remaining) * 9 / 8);
+        Self { token: entry.token, as_of: sent - age - max_reading(node_timeout) }
+    }
+}
+
+impl Finding {
+    /// Returns the finding of two comparisons.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Differs(_), _) | (_, Self::Equal) => self,
+            _ => other,
+        }
+    }
+}
+
 impl Servers {
     pub(crate) fn new(nodes: usize) -> Self {
         Self { present: vec![None; nodes], last: vec![None; nodes], former: VecDeque::new() }
@@ -120,24 +177,34 @@ impl Servers {
         self.present.fill(None);
     }
 
-    /// Records the server of a node that has replied.
-    pub(crate) fn note(&mut self, node: usize, server: Option<ServerId>) {
+    /// Records the server of a node that has replied at this time.
+    pub(crate) fn note(&mut self, node: usize, server: Option<ServerId>, at: Instant) {
         self.present[node] = server;
         let Some(server) = server else { return };
-        match self.last[node].replace(server) {
-            Some(before) if before != server => {
+        match self.last[node].replace((server, at)) {
+            Some((before, since)) if before == server => self.last[node] = Some((server, since)),
+            Some((before, _)) => {
                 if self.former.len() == MAX_FORMER {
                     self.former.pop_front();
                 }
                 self.former.push_back((before, node));
             }
-            _ => {}
+            None => {}
         }
     }
 
     /// Returns the list of this program.
     pub(crate) fn list(&self) -> NodeList {
         NodeList::new(self.present.len(), self.present.iter().copied().flatten())
+    }
+
+    /// Returns the part of the list that this program had seen before this time.
+    fn list_before(&self, time: Instant) -> NodeList {
+        let seen = self.present.iter().zip(&self.last).filter_map(|(present, last)| {
+            let (server, since) = (*last)?;
+            (*present == Some(server) && since < time).then_some(server)
+        });
+        NodeList::new(self.present.len(), seen)
     }
 
     /// Returns an announced list with the present servers in the place of former ones, and whether there were any.
@@ -149,30 +216,35 @@ impl Servers {
         (NodeList::new(announced.size, announced.known.iter().filter_map(present)), is_stale)
     }
 
-    /// Returns how the list differs from those that are announced on a node.
-    pub(crate) fn difference_on(&self, announced: &Announced) -> Option<NodeListDifference> {
-        let list = self.list();
-        let others = announced.first.iter().chain(&announced.other).filter_map(NodeList::parse);
-        others.map(|other| self.updated(&other).0).find_map(|other| list.difference(&other))
+    /// Compares the list with those that are announced on a node.
+    pub(crate) fn compare_on(&self, announced: &Announced) -> Finding {
+        let others = announced.first.iter().chain(&announced.other);
+        others.map(|other| self.compare(other)).fold(Finding::Equal, Finding::and)
+    }
+
+    fn compare(&self, announced: &Listed) -> Finding {
+        let Some(list) = NodeList::parse(&announced.token) else { return Finding::Equal };
+        let list = self.updated(&list).0;
+        let Some(difference) = self.list().difference(&list) else { return Finding::Equal };
+        match self.list_before(announced.as_of).difference(&list) {
+            Some(_) => Finding::Differs(difference),
+            None => Finding::Unconfirmed,
+        }
     }
 
     /// Returns the action on a node.
     pub(crate) fn announcement(&self, announced: &Announced) -> Announcement {
         let own = self.list();
-        let is_own = |token: &Token| *token == own.token();
+        let is_own = |listed: &Listed| listed.token == own.token();
         match &announced.first {
             None => return Announcement::Announce(Place::First),
             Some(first) if is_own(first) => return Announcement::Renew(Place::First),
             Some(first) => {
-                if let Some(first) = NodeList::parse(first) {
+                if let Some(first) = NodeList::parse(&first.token) {
                     let (first, is_stale) = self.updated(&first);
                     if own.difference(&first).is_none() {
                         let replace = is_stale || own.completes(&first);
-                        return if replace {
-                            Announcement::Replace
-                        } else {
-                            Announcement::Renew(Place::First)
-                        };
+                        return if replace { Announcement::Replace } else { Announcement::Nothing };
                     }
                 }
             }
@@ -221,22 +293,32 @@ mod tests {
         assert!(differ(&whole, &list(5, &[])), "another number");
     }
 
-    /// Returns the servers of a program whose nodes have these, and 0 for a node that has not replied.
+    fn at(seconds: u64) -> Instant {
+        Instant::since_origin(Duration::from_secs(seconds))
+    }
+
+    /// Returns the servers of a program whose nodes have these since 10 s, and 0 for a node that has not replied.
     fn servers(known: &[u64]) -> Servers {
         let mut servers = Servers::new(known.len());
-        reply(&mut servers, known);
+        reply(&mut servers, known, 10);
         servers
     }
 
-    fn reply(servers: &mut Servers, known: &[u64]) {
+    fn reply(servers: &mut Servers, known: &[u64], seconds: u64) {
         servers.begin();
         for (node, id) in known.iter().enumerate() {
-            servers.note(node, NonZeroU64::new(*id).map(ServerId::from));
+            servers.note(node, NonZeroU64::new(*id).map(ServerId::from), at(seconds));
         }
     }
 
+    /// Returns announcements of servers that their programs read at 20 s.
     fn on(first: Option<&NodeList>, other: Option<&NodeList>) -> Announced {
-        Announced { first: first.map(NodeList::token), other: other.map(NodeList::token) }
+        let listed = |list: &NodeList| Listed { token: list.token(), as_of: at(20) };
+        Announced { first: first.map(listed), other: other.map(listed) }
+    }
+
+    fn differs(finding: Finding) -> bool {
+        matches!(finding, Finding::Differs(_))
     }
 
     #[test]
@@ -252,18 +334,18 @@ mod tests {
         for (place, another) in
             [(Some(&list), Some(&other_list)), (Some(&other_list), None), (None, Some(&other_list))]
         {
-            assert!(one.difference_on(&on(place, another)).is_some(), "{place:?} {another:?}");
+            assert!(differs(one.compare_on(&on(place, another))), "{place:?} {another:?}");
         }
     }
 
+    /// A program that knows less does not renew the list: it cannot know whether the other servers are still the same.
     #[test]
     fn a_list_that_knows_more_replaces_one_that_may_be_the_same() {
         let (whole, part) = (servers(&[1, 2, 3]), servers(&[1, 0, 0]));
-        let renewed = Announcement::Renew(Place::First);
-        assert_eq!(renewed, part.announcement(&on(Some(&whole.list()), None)));
+        assert_eq!(Announcement::Nothing, part.announcement(&on(Some(&whole.list()), None)));
         assert_eq!(Announcement::Replace, whole.announcement(&on(Some(&part.list()), None)));
         let another_part = servers(&[0, 2, 0]);
-        assert_eq!(renewed, another_part.announcement(&on(Some(&part.list()), None)));
+        assert_eq!(Announcement::Nothing, another_part.announcement(&on(Some(&part.list()), None)));
     }
 
     /// One program notices the restart of server 1 earlier than the other.
@@ -271,33 +353,81 @@ mod tests {
     fn a_list_with_a_former_server_is_the_same_list() {
         let before = servers(&[1, 2, 3]);
         let (mut early, mut in_part) = (before.clone(), before.clone());
-        reply(&mut early, &[7, 2, 3]);
-        assert_eq!(None, early.difference_on(&on(Some(&before.list()), None)));
+        reply(&mut early, &[7, 2, 3], 15);
+        assert_eq!(Finding::Equal, early.compare_on(&on(Some(&before.list()), None)));
         assert_eq!(Announcement::Replace, early.announcement(&on(Some(&before.list()), None)));
         // Server 2 is restarted, too. This program knows of both restarts, and has never announced the list between them.
-        reply(&mut in_part, &[0, 2, 3]);
-        reply(&mut in_part, &[7, 8, 3]);
+        reply(&mut in_part, &[0, 2, 3], 15);
+        reply(&mut in_part, &[7, 8, 3], 16);
         let between = early.list();
-        assert_eq!(None, in_part.difference_on(&on(Some(&between), None)));
+        assert_eq!(Finding::Equal, in_part.compare_on(&on(Some(&between), None)));
         assert_eq!(Announcement::Replace, in_part.announcement(&on(Some(&between), None)));
         // A node that has not replied after its restart is unknown.
         let mut unknown = early.clone();
-        reply(&mut unknown, &[0, 2, 3]);
-        assert_eq!(None, unknown.difference_on(&on(Some(&before.list()), None)));
+        reply(&mut unknown, &[0, 2, 3], 16);
+        assert_eq!(Finding::Equal, unknown.compare_on(&on(Some(&before.list()), None)));
         // Another list differs even if it has a former server.
-        assert!(early.difference_on(&on(Some(&list(3, &[1, 4, 5])), None)).is_some());
-        // A program that starts does not know the former server.
-        assert!(servers(&[7, 2, 3]).difference_on(&on(Some(&before.list()), None)).is_some());
+        assert!(differs(early.compare_on(&on(Some(&list(3, &[1, 4, 5])), None))));
+    }
+
+    /// Its program may have ended before servers were restarted.
+    #[test]
+    fn an_announcement_from_before_this_program_saw_its_servers_is_unconfirmed() {
+        let other = list(3, &[1, 4, 5]);
+        let mut servers = Servers::new(3);
+        reply(&mut servers, &[1, 2, 3], 20);
+        assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(Some(&other), None)));
+        assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(None, Some(&other))));
+        assert_eq!(Announcement::Announce(Place::Other), servers.announcement(&on(Some(&other), None)));
+        // Servers that are seen again are the same.
+        let mut servers = Servers::new(3);
+        reply(&mut servers, &[1, 2, 3], 19);
+        reply(&mut servers, &[0, 2, 3], 20);
+        reply(&mut servers, &[1, 2, 3], 25);
+        let difference = NodeListDifference::new(3, 3, 1);
+        assert_eq!(Finding::Differs(difference), servers.compare_on(&on(Some(&other), None)));
+        // One server restarts, then another. Two servers that are the same suffice for a difference, one does not.
+        let other = list(3, &[6, 4, 5]);
+        reply(&mut servers, &[7, 2, 3], 26);
+        assert!(differs(servers.compare_on(&on(Some(&list(3, &[2, 4, 5])), None))));
+        reply(&mut servers, &[7, 8, 9], 26);
+        assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(Some(&other), None)));
+        // No restart changes the number of nodes.
+        assert!(differs(servers.compare_on(&on(Some(&list(5, &[])), None))));
+    }
+
+    #[test]
+    fn a_difference_outweighs_a_doubt() {
+        let differs = Finding::Differs(NodeListDifference::new(3, 3, 1));
+        let all = [Finding::Equal, Finding::Unconfirmed, differs];
+        for (one, first) in all.iter().enumerate() {
+            for (two, second) in all.iter().enumerate() {
+                assert_eq!(all[one.max(two)], first.and(*second));
+            }
+        }
+    }
+
+    #[test]
+    fn the_time_of_an_announcement_follows_from_its_remaining_time() {
+        let as_of = |remaining| {
+            let mut entry = LockEntry::of(Token::from_bytes("nodes 1"));
+            entry.remaining = remaining;
+            Listed::new(entry, at(100), Duration::from_secs(1)).as_of
+        };
+        assert_eq!(at(98), as_of(Some(TTL)));
+        assert_eq!(at(98 - 9), as_of(Some(TTL - Duration::from_secs(8))));
+        assert_eq!(at(98), as_of(Some(2 * TTL)), "the clock of the server was set back");
+        assert_eq!(Instant::ORIGIN, as_of(None));
     }
 
     #[test]
     fn a_bounded_number_of_former_servers_is_remembered() {
         let mut servers = servers(&[1]);
         for id in 2..1_000 {
-            reply(&mut servers, &[id]);
+            reply(&mut servers, &[id], 15);
         }
         assert_eq!(MAX_FORMER, servers.former.len());
-        assert_eq!(None, servers.difference_on(&on(Some(&list(1, &[998])), None)));
+        assert_eq!(Finding::Equal, servers.compare_on(&on(Some(&list(1, &[998])), None)));
     }
 
     #[test]

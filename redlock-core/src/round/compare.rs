@@ -3,14 +3,11 @@
 //! The value of a key is a list, so the requests are those of locks. A program whose list is announced already sets
 //! nothing, because an acquisition leaves a key with the same token as it is.
 
-use std::time::Duration;
-
-use crate::decide::node_list::{Announced, Announcement, Place, Servers};
+use crate::decide::node_list::{Announced, Announcement, Finding, Listed, Place, Servers, TTL, max_reading};
 use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request};
 use crate::round::{Heard, Io, Round, Rules};
 use crate::types::claim::Claim;
 use crate::types::instant::Instant;
-use crate::types::node_list::NodeListDifference;
 use crate::types::report::Outcome;
 use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
@@ -21,9 +18,6 @@ const NAMES: [&str; 2] = ["redlock:nodes", "redlock:nodes:other"];
 
 /// The name of the requests in messages and metrics.
 const COMPARE: &str = "compare_nodes";
-
-/// The duration of an announcement. After this time, the list of a program that has ended is not compared any more.
-const TTL: Duration = Duration::from_secs(30);
 
 /// Returns the name of a place.
 pub(crate) fn name(place: Place) -> Resource {
@@ -43,6 +37,7 @@ pub(crate) fn is_reserved(resource: &Resource) -> bool {
 pub(crate) struct Compare {
     rules: Rules,
     servers: Servers,
+    start: Instant,
     /// True if nothing is to be announced.
     read_only: bool,
     nodes: Vec<Seen>,
@@ -50,7 +45,7 @@ pub(crate) struct Compare {
     missing: usize,
     /// The announcement of this program, once all nodes were read.
     token: Option<Token>,
-    difference: Option<NodeListDifference>,
+    finding: Finding,
     is_complete: bool,
     rejection: Option<(usize, NodeError)>,
 }
@@ -70,9 +65,9 @@ pub(crate) struct Compared {
     /// The announcement of this program.
     pub(crate) token: Token,
     pub(crate) servers: Servers,
-    /// True if the difference, or its absence, is that of all nodes: each has replied and may not have lost data.
+    /// True if the finding is that of all nodes: each has replied and may not have lost data.
     pub(crate) is_complete: bool,
-    pub(crate) difference: Option<NodeListDifference>,
+    pub(crate) finding: Finding,
     /// The announcements of others in the second place.
     pub(crate) others: Vec<Token>,
     /// The connection of each node, if its request was sent over one.
@@ -91,29 +86,35 @@ pub(crate) enum Lane {
 }
 
 impl Compare {
-    /// Creates a comparison. `servers` is the state after the previous one.
-    pub(crate) fn new(rules: Rules, mut servers: Servers, read_only: bool) -> Self {
+    /// Creates a comparison that begins at `start`. `servers` is the state after the previous one.
+    pub(crate) fn new(rules: Rules, mut servers: Servers, start: Instant, read_only: bool) -> Self {
         servers.begin();
         let seen = Seen { is_known: true, ..Seen::default() };
         Self {
             rules,
             servers,
+            start,
             read_only,
             nodes: vec![seen; rules.nodes],
             missing: 2 * rules.nodes,
             token: None,
-            difference: None,
+            finding: Finding::Equal,
             is_complete: true,
             rejection: None,
         }
     }
 
+    /// Returns whether servers that have replied may have been restarted since.
+    fn is_late(&self, now: Instant) -> bool {
+        now > self.start + max_reading(self.rules.node_timeout)
+    }
+
     /// Compares the lists, and sends the announcements.
-    fn compare(&mut self, io: &mut Io<Lane>) {
+    fn compare(&mut self, now: Instant, io: &mut Io<Lane>) {
+        let announces = !self.read_only && !self.is_late(now);
         for (node, seen) in self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_known) {
-            let difference = self.servers.difference_on(&seen.announced);
-            self.difference = self.difference.or(difference);
-            if self.read_only {
+            self.finding = self.finding.and(self.servers.compare_on(&seen.announced));
+            if !announces {
                 continue;
             }
             let lane = match self.servers.announcement(&seen.announced) {
@@ -134,10 +135,13 @@ impl Compare {
         seen.connection = heard.connection;
         match heard.outcome {
             Outcome::Free => {}
-            Outcome::Held(entry) => match place {
-                Place::First => seen.announced.first = Some(entry.token),
-                Place::Other => seen.announced.other = Some(entry.token),
-            },
+            Outcome::Held(entry) => {
+                let listed = Some(Listed::new(entry, heard.sent, self.rules.node_timeout));
+                match place {
+                    Place::First => seen.announced.first = listed,
+                    Place::Other => seen.announced.other = listed,
+                }
+            }
             // The identity is known; the data of the server may be lost.
             Outcome::Quarantined { .. } => seen.is_known = false,
             _ => {
@@ -145,7 +149,7 @@ impl Compare {
                 return;
             }
         }
-        self.servers.note(heard.node, heard.server);
+        self.servers.note(heard.node, heard.server, heard.at);
     }
 }
 
@@ -159,17 +163,17 @@ impl Round for Compare {
     }
 
     fn request(&self, node: usize, lane: Lane) -> Option<Request> {
-        let claim = |place: Place, token: &Option<Token>| {
+        let claim = |place: Place, token: Option<&Token>| {
             let resources = Resources::new([name(place)]).expect("one name");
-            Some(Claim::new(resources, token.clone()?))
+            Some(Claim::new(resources, token?.clone()))
         };
         let (announced, ttl) = (&self.nodes[node].announced, Ttl::new(TTL).expect("a TTL within the bounds"));
+        let first = announced.first.as_ref().map(|listed| &listed.token);
         Some(match lane {
             Lane::Read(place) => Request::Inspect(name(place)),
-            Lane::Retract => Request::Release(claim(Place::First, &announced.first)?),
-            Lane::Announce(place) => Request::Acquire(claim(place, &self.token)?, ttl),
-            Lane::Renew(place @ Place::First) => Request::Extend(claim(place, &announced.first)?, ttl),
-            Lane::Renew(place @ Place::Other) => Request::Extend(claim(place, &announced.other)?, ttl),
+            Lane::Retract => Request::Release(claim(Place::First, first)?),
+            Lane::Announce(place) => Request::Acquire(claim(place, self.token.as_ref())?, ttl),
+            Lane::Renew(place) => Request::Extend(claim(place, self.token.as_ref())?, ttl),
         })
     }
 
@@ -184,11 +188,13 @@ impl Round for Compare {
         }
         match heard.tag {
             Lane::Read(place) => {
+                let now = heard.at;
                 self.read(place, heard);
                 if self.missing == 0 {
-                    self.compare(io);
+                    self.compare(now, io);
                 }
             }
+            Lane::Retract if self.is_late(heard.at) => {}
             Lane::Retract => {
                 io.send(heard.node, Lane::Announce(Place::First));
                 self.missing += 1;
@@ -202,10 +208,11 @@ impl Round for Compare {
         let token = self.token.clone().filter(|_| self.missing == 0)?;
         let servers = self.servers.clone();
         let connections = self.nodes.iter().map(|node| node.connection).collect();
-        let others = self.nodes.iter().filter_map(|node| node.announced.other.clone()).collect();
+        let others =
+            self.nodes.iter().filter_map(|node| Some(node.announced.other.as_ref()?.token.clone())).collect();
         let rejection = self.rejection.take();
-        let (difference, is_complete) = (self.difference, self.is_complete);
-        Some(Compared { token, servers, is_complete, difference, others, connections, rejection })
+        let (finding, is_complete) = (self.finding, self.is_complete);
+        Some(Compared { token, servers, is_complete, finding, others, connections, rejection })
     }
 
     fn name(&self, _operation: Operation) -> &'static str {
