@@ -67,8 +67,9 @@ impl State {
 /// The right to run a command: its human-readable name, and the words of a dry run.
 type Right = (&'static str, &'static [&'static str]);
 
-/// The key of the dry runs, and the gate of its readers. The prefix of the options precedes them.
+/// The key of the dry runs, its places, and the gate of its readers. The prefix of the options precedes them.
 const KEY: &str = "redlock-preflight";
+const WAITING: &str = "redlock-preflight#waiting";
 const GATE: &str = "redlock-preflight:writer";
 
 /// The rights that locks need.
@@ -97,6 +98,13 @@ pub(super) const READERS: &[Right] = &[
 
 /// The right to notice jumps of the clock, with a longest TTL.
 pub(super) const CLOCK: &[Right] = &[("TIME", &["time"])];
+
+/// The rights to the places of waiting requests.
+pub(super) const ORDER: &[Right] = &[
+    ("ZADD NAME#waiting", &["zadd", WAITING, "1", "x"]),
+    ("ZREM NAME#waiting", &["zrem", WAITING, "x"]),
+    ("ZREVRANGE NAME#waiting", &["zrevrange", WAITING, "0", "0"]),
+];
 
 /// The rights without which something is slower.
 pub(super) const USEFUL: &[Right] = &[
@@ -127,7 +135,7 @@ pub(super) async fn gather<C: Connection>(
         latency = latency.max(runtime.now().saturating_duration_since(start));
     }
     let readers = if settings.readers { READERS } else { &[] };
-    let denied = denied(session, [NEEDED, readers, CLOCK, USEFUL].concat()).await;
+    let denied = denied(session, [NEEDED, readers, CLOCK, ORDER, USEFUL].concat()).await;
     let first = reading(session, runtime).await;
     let mut speed = None;
     if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {
@@ -159,11 +167,12 @@ async fn observe<C: Connection>(
 /// Returns the rights that the user lacks; `None` if the server does not report them.
 async fn denied<C: Connection>(session: &Session<C>, rights: Vec<Right>) -> Option<Vec<&'static str>> {
     let user = text(&session.call("ACL", &[b"WHOAMI"]).await.ok()?)?;
-    let (key, gate) = (session.key(KEY), session.key(GATE));
+    let (key, waiting, gate) = (session.key(KEY), session.key(WAITING), session.key(GATE));
     let mut denied = Vec::new();
     for (name, command) in rights {
         let words = command.iter().map(|word| match *word {
             KEY => &key[..],
+            WAITING => &waiting[..],
             GATE => &gate[..],
             word => word.as_bytes(),
         });

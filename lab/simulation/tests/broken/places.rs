@@ -74,19 +74,18 @@ impl Node {
     /// Returns the claim that the node takes a claim for.
     fn taken_for(&self, claim: &Claim) -> Claim {
         let resources = claim.resources().into_resources().expect("the names are valid");
-        let mut token = claim.token().as_bytes().to_vec();
+        let mut bytes = claim.token().as_bytes().to_vec();
         if self.flaw == LeavesNoGap {
-            token.push(b'1');
+            bytes.push(b'1');
         }
-        let taken = Claim::new(resources, Token::from_bytes(token));
+        let taken = Claim::new(resources, Token::from_bytes(bytes));
         match (self.flaw, claim.place()) {
-            (NeverLeaves, Some(Place { waited: None, .. })) => taken,
+            (NeverLeaves, Some(Place { waited: None, .. })) | (_, None) => taken,
             (LastComesFirst, Some(Place { id, waited: Some(waited), reserved_for, .. })) => {
                 let waited = Duration::from_secs(1_000).saturating_sub(*waited);
                 taken.with_place(Place::new(id.clone(), waited, *reserved_for))
             }
             (_, Some(place)) => taken.with_place(place.clone()),
-            (_, None) => taken,
         }
     }
 
