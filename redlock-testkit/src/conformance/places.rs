@@ -12,6 +12,7 @@ const OTHERS: &str = "a resource that is reserved for a place is held for every 
 const PRECEDED: &str =
     "a request is denied if another place has waited longer, and the resource is reserved for that one";
 const LEFT: &str = "a place that no longer waits is left, and its reservation ends";
+const ONCE: &str = "a place for which a resource is reserved does not wait for it again";
 const OPEN: &str = "a release of a token whose last byte is a multiple of 16 reserves nothing";
 
 /// Returns a claim of a request with this place, which has waited for some seconds.
@@ -51,6 +52,12 @@ pub(crate) async fn a_failed_attempt_can_keep_its_place(stage: &Stage) {
     stage.release(&claim("job", "alice")).await;
     denied(stage.acquire(&claim("job", "eve"), hour()).await, RESERVED);
     granted(stage.acquire(&waiting("job", "bob2", "b", 1), hour()).await, OWN);
+    // The release of a failed attempt may follow the reservation. The release of the place alone stands for the expiry.
+    denied(stage.acquire(&waiting("job", "carol", "c", 1), hour()).await, OTHERS);
+    stage.release(&claim("job", "bob2")).await;
+    stage.release(&waiting("job", "carol", "c", 1)).await;
+    stage.release(&claim("job", place("c", 0).id.as_bytes())).await;
+    granted(stage.acquire(&claim("job", "eve"), hour()).await, ONCE);
 }
 
 pub(crate) async fn a_request_is_preceded_by_a_longer_wait(stage: &Stage) {

@@ -302,7 +302,11 @@ impl Store {
     pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> bool {
         let mut deleted = false;
         if let ([resource], Some(place)) = (claim.resources(), claim.place()) {
-            self.places.entry(resource.clone()).or_default().put(place, now);
+            // A reservation for the place is its turn: it would wait for a second one.
+            let is_reserved = self.holder(resource, now) == Some(&place.id);
+            if !is_reserved || place.waited.is_none() {
+                self.places.entry(resource.clone()).or_default().put(place, now);
+            }
         }
         let is_open = claim.token().as_bytes().last().is_some_and(|byte| byte % OPEN == 0);
         for resource in claim.resources() {

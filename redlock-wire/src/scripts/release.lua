@@ -20,9 +20,10 @@ local deleted, id, waited = #held_keys + #read_keys, ARGV[2], tonumber(ARGV[3])
 -- Of every sixteenth token, the key stays free, so that other clients get their chance.
 local reserves = deleted > 0 and string.byte(ARGV[1], -1) % 16 ~= 0
 for _, key in ipairs(KEYS) do
-    if id and waited >= 0 then
+    -- If the key is reserved for the place, it has its turn, and must not wait for another one.
+    if id and waited >= 0 and redis.pcall('GET', key) ~= id then
         enter_place(key, id .. ' ' .. ARGV[4], waited)
-    elseif id then
+    elseif id and waited < 0 then
         leave_place(key, id .. ' ' .. ARGV[4])
     end
     if reserves and not redis.pcall('GET', key) then reserve(key, (first_place(key))) end
