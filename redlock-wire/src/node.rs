@@ -81,11 +81,12 @@ impl<C: Connector> LockNode for Node<C> {
         self.0.connector.label()
     }
 
-    /// States that watches are supported if the client can receive pushes. A connection may still not receive any.
+    /// States that watches are supported if the client can receive pushes. A connection may still not receive any. Native
+    /// commands release without a look at the places of waiters.
     fn profile(&self) -> Profile {
         let Options { keys, longest, .. } = &self.0.options;
-        let mut profile =
-            Profile::default().with_inspect().with_fencing().with_keep().with_shared().with_places();
+        let mut profile = Profile::default().with_inspect().with_fencing().with_keep().with_shared();
+        profile.places = !self.0.options.native_commands;
         profile = profile.with_fence_retention(keys.fence_retention);
         if C::RECEIVES_PUSHES {
             profile = profile.with_watch();

@@ -137,7 +137,7 @@ impl Options {
             runtime,
             connect_timeout,
             reconnect_delay: LONGEST_DELAY,
-            native_commands: true,
+            native_commands: false,
             keys: Arc::new(keys),
             longest: None,
             of_sentinels: Longest::new(SENTINEL_LONGEST),
@@ -260,19 +260,19 @@ impl Options {
         self
     }
 
-    /// Sets whether commands of newer servers replace scripts. The default is `true`.
+    /// Sets whether commands of newer servers replace scripts. The default is `false`.
     ///
     /// `DELIFEQ` of Valkey 9.0 and `DELEX` of Redis 8.4 release a lock on one resource, in about a third of the server
-    /// time. A server whose ACL forbids them receives scripts anyway.
+    /// time. They do not reserve it for the next waiter, so a process that acquires and releases in a loop lets the waiters
+    /// of other processes wait. A server whose ACL forbids the commands receives scripts anyway.
     ///
-    /// If `false`, all servers receive scripts, as older ones do. A server that forbids scripts still receives the
-    /// commands.
+    /// If `false`, all servers receive scripts. A server that forbids scripts still receives the commands.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
     /// # use redlock_wire::Options;
-    /// // Servers of all versions receive the same scripts.
-    /// let options = Options::tokio().native_commands(false);
+    /// // Releases are cheaper, and the order of waiters does not matter.
+    /// let options = Options::tokio().native_commands(true);
     /// # drop(options); }
     /// ```
     pub fn native_commands(mut self, native: bool) -> Self {

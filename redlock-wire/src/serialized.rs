@@ -96,11 +96,11 @@ mod tests {
     fn options_have_the_names_defaults_and_bounds_of_their_methods() {
         let options: Options = serde_json::from_str("{}").unwrap();
         let default = Options::tokio();
-        assert!(options.keys == default.keys && options.native_commands && !options.has_longest_ttl());
+        assert!(options.keys == default.keys && !options.native_commands && !options.has_longest_ttl());
         assert_eq!(default.connect_timeout.get(), options.connect_timeout.get());
 
         let text = r#"{
-            "key_prefix": "lock:", "connect_timeout_ms": 500, "reconnect_delay_ms": 1, "native_commands": false,
+            "key_prefix": "lock:", "connect_timeout_ms": 500, "reconnect_delay_ms": 1, "native_commands": true,
             "longest_ttl_ms": 60000, "fence_prefix": "fence:", "fence_retention_ms": 3600000,
             "root_certificates": "PEM", "client_identity": { "certificate": "PEM", "key": "PEM" }
         }"#;
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(Duration::from_secs(3600), options.keys.fence_retention);
         assert_eq!(Duration::from_millis(500), options.connect_timeout.get());
         assert_eq!(Duration::from_millis(10), options.reconnect_delay, "the shortest");
-        assert!(!options.native_commands && options.has_longest_ttl());
+        assert!(options.native_commands && options.has_longest_ttl());
     }
 
     #[cfg(feature = "tokio")]

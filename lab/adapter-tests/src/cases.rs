@@ -27,7 +27,7 @@ macro_rules! adapter_tests {
         mod conformance_by_scripts {
             use super::$adapter;
 
-            $crate::redlock_testkit::conformance!($crate::server_by_scripts::<$adapter>(), without: [admission]);
+            $crate::redlock_testkit::conformance!($crate::server_by_commands::<$adapter>(), without: [places, admission]);
         }
         $crate::__cases! { $crate::__tests, $adapter }
     };
@@ -191,7 +191,7 @@ macro_rules! __cases {
             }
             native {
                 one_resource_needs_no_script_if_the_server_has_the_commands
-                the_option_selects_scripts
+                scripts_are_the_default
                 one_resource_is_locked_on_a_server_that_forbids_scripts
                 a_key_of_another_type_is_not_changed
                 redis_8_4_locks_without_scripts

@@ -31,9 +31,9 @@ pub fn server<A: Adapter>() -> Server<impl AsyncFn(&RedisServer) -> Arc<dyn Lock
     server_with::<A>(Options::tokio())
 }
 
-/// Same as [`server`], and the nodes do not use native commands.
-pub fn server_by_scripts<A: Adapter>() -> Server<impl AsyncFn(&RedisServer) -> Arc<dyn LockNode>> {
-    server_with::<A>(Options::tokio().native_commands(false))
+/// Same as [`server`], and the nodes use native commands.
+pub fn server_by_commands<A: Adapter>() -> Server<impl AsyncFn(&RedisServer) -> Arc<dyn LockNode>> {
+    server_with::<A>(Options::tokio().native_commands(true))
 }
 
 fn server_with<A: Adapter>(options: Options) -> Server<impl AsyncFn(&RedisServer) -> Arc<dyn LockNode>> {

@@ -41,5 +41,5 @@ pub use redlock_testkit;
 
 pub use crate::adapter::Adapter;
 pub use crate::cases::run;
-pub use crate::conformance::{Server, server, server_by_scripts};
+pub use crate::conformance::{Server, server, server_by_commands};
 pub use crate::process::process;

@@ -27,7 +27,7 @@ pub(crate) fn releases(server: &RedisServer) -> u64 {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_resource_needs_no_script_if_the_server_has_the_commands<A: Adapter>() {
     let server = RedisServer::start();
-    let node = node_of::<A>(&server);
+    let node = A::node(server.url(), &Options::tokio().native_commands(true)).unwrap();
     let mine = claim("a", "mine");
     assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(mine.clone())).await));
     let scripts = server.commandstats("evalsha");
@@ -41,9 +41,9 @@ pub(crate) async fn one_resource_needs_no_script_if_the_server_has_the_commands<
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn the_option_selects_scripts<A: Adapter>() {
+pub(crate) async fn scripts_are_the_default<A: Adapter>() {
     let server = RedisServer::start();
-    let node = A::node(server.url(), &Options::tokio().native_commands(false)).unwrap();
+    let node = A::node(server.url(), &Options::tokio()).unwrap();
     let mine = claim("a", "mine");
     assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(mine.clone())).await));
     let scripts = server.commandstats("evalsha");
@@ -140,7 +140,9 @@ pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
     for scripts in [true, false] {
         let keys = Mutex::new(HashMap::new());
         let server = Scripted::start(move |command| redis_8_4(&keys, scripts, command)).await;
-        let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+        let node =
+            A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio().native_commands(true))
+                .unwrap();
         let (mine, other) = (claim("a", "mine"), claim("a", "other"));
         assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
         // Each handshake calls a script. On a slow machine, there may have been more than one.
@@ -173,7 +175,7 @@ pub(crate) async fn a_rejected_command_is_replaced_by_the_script_permanently<A: 
         .await;
         let url = format!("redis://127.0.0.1:{}", server.port());
         let mine = claim("a", "mine");
-        let node = A::node(url, &Options::tokio()).unwrap();
+        let node = A::node(url, &Options::tokio().native_commands(true)).unwrap();
         assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
         let handshakes = server.seen("EVALSHA");
         for _ in 0..2 {
@@ -201,7 +203,9 @@ fn valkey_9_1(command: &str) -> Answer {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_reader_is_released_by_the_script_and_a_writer_by_the_command<A: Adapter>() {
     let server = Scripted::start(valkey_9_1).await;
-    let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let node =
+        A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio().native_commands(true))
+            .unwrap();
     let written = claim("written", "mine");
     assert_eq!(GRANTED, of(node.call(Request::Release(written.clone())).await));
     let handshakes = server.seen("EVALSHA");

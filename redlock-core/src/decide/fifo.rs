@@ -26,7 +26,8 @@ pub(crate) struct Queue<W> {
 /// A number that waits for the turn.
 #[derive(Debug)]
 struct Waiting<W> {
-    since: Instant,
+    /// The start of the wait, if the number takes a place on the nodes.
+    since: Option<Instant>,
     waker: W,
 }
 
@@ -87,12 +88,15 @@ impl<W> Default for Queue<W> {
 impl<W: Clone> Queue<W> {
     /// Takes the turn, or waits for it. A number that waits may call this again.
     ///
+    /// `takes_place` is true if the number can take a [place](Queue::enter_next) on the nodes.
+    ///
     /// Also returns the previous waker of the number. The caller must drop it after unlocking its mutex, because
     /// dropping a waker may run any code.
     pub(crate) fn request_turn(
         &mut self,
         number: u64,
         now: Instant,
+        takes_place: bool,
         waker: impl FnOnce() -> W,
     ) -> (TurnResult, Option<W>) {
         let is_next = self.waiting.first_key_value().is_none_or(|(next, _)| *next >= number);
@@ -101,7 +105,7 @@ impl<W: Clone> Queue<W> {
             self.turn = Some(Turn { number, lock: None });
             return (TurnResult::Turn, before);
         }
-        let since = self.waiting.get(&number).map_or(now, |waiting| waiting.since);
+        let since = self.waiting.get(&number).map_or(takes_place.then_some(now), |waiting| waiting.since);
         let before =
             self.waiting.insert(number, Waiting { since, waker: waker() }).map(|waiting| waiting.waker);
         let result = match &self.turn {
@@ -169,8 +173,9 @@ impl<W: Clone> Queue<W> {
     /// Returns since when the next number waits for the turn of `number`. It has this place on the nodes from now on.
     pub(crate) fn enter_next(&mut self, number: u64, place: &Token) -> Option<Instant> {
         let (next, waiting) = self.waiting.first_key_value().filter(|_| self.has_turn(number))?;
+        let since = waiting.since?;
         self.entered = Some((*next, place.clone()));
-        Some(waiting.since)
+        Some(since)
     }
 
     /// Takes the place that a release has entered for this number.
@@ -233,7 +238,7 @@ mod tests {
 
     /// Polls the turn for `number`, with the number itself as its waker.
     fn request_turn(queue: &mut Queue<u64>, number: u64, now: u64) -> TurnResult {
-        queue.request_turn(number, at(now), || number).0
+        queue.request_turn(number, at(now), true, || number).0
     }
 
     /// Returns the number that is woken.
@@ -259,16 +264,16 @@ mod tests {
     #[test]
     fn a_lock_that_is_being_released_has_no_holder_and_keeps_its_turn() {
         let mut queue = Queue::<u64>::default();
-        assert_eq!(TurnResult::Turn, queue.request_turn(1, at(0), || 1).0);
+        assert_eq!(TurnResult::Turn, queue.request_turn(1, at(0), true, || 1).0);
         let _ = queue.hold_until(1, &token(1), at(100));
         assert!(queue.holder().is_some());
         let _ = queue.begin_release(2);
         assert!(queue.holder().is_some(), "another turn");
         let _ = queue.begin_release(1);
         assert!(queue.holder().is_none());
-        assert_eq!(TurnResult::Wait, queue.request_turn(2, at(200), || 2).0);
+        assert_eq!(TurnResult::Wait, queue.request_turn(2, at(200), true, || 2).0);
         assert_eq!(Some(2), queue.leave(1).to_wake);
-        assert_eq!(TurnResult::Turn, queue.request_turn(2, at(200), || 2).0);
+        assert_eq!(TurnResult::Turn, queue.request_turn(2, at(200), true, || 2).0);
     }
 
     #[test]
@@ -373,13 +378,13 @@ mod tests {
     #[test]
     fn unused_wakers_are_returned() {
         let mut queue = Queue::default();
-        assert_eq!((TurnResult::Turn, None), queue.request_turn(1, at(0), || "unused"));
-        assert_eq!((TurnResult::Wait, None), queue.request_turn(2, at(0), || "first"));
-        assert_eq!((TurnResult::Wait, Some("first")), queue.request_turn(2, at(0), || "second"));
-        assert_eq!((TurnResult::Wait, None), queue.request_turn(3, at(0), || "other"));
+        assert_eq!((TurnResult::Turn, None), queue.request_turn(1, at(0), true, || "unused"));
+        assert_eq!((TurnResult::Wait, None), queue.request_turn(2, at(0), true, || "first"));
+        assert_eq!((TurnResult::Wait, Some("first")), queue.request_turn(2, at(0), true, || "second"));
+        assert_eq!((TurnResult::Wait, None), queue.request_turn(3, at(0), true, || "other"));
         assert_eq!(Wakers { to_wake: None, to_drop: Some("other") }, queue.leave(3));
         assert_eq!(Wakers { to_wake: Some("second"), to_drop: None }, queue.leave(1));
-        assert_eq!((TurnResult::Turn, Some("second")), queue.request_turn(2, at(0), || "unused"));
+        assert_eq!((TurnResult::Turn, Some("second")), queue.request_turn(2, at(0), true, || "unused"));
     }
 
     #[derive(Clone, Debug)]

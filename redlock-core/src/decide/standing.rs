@@ -87,16 +87,15 @@ pub(crate) enum Reserved<'a> {
     Other(&'a Token),
 }
 
-/// Returns whether nodes have reserved the resource for several requests, so that none has a quorum, and this request
-/// should try to resolve it.
+/// Returns whether this request has a reservation, and cannot have a quorum, because other nodes have reserved the resource
+/// for other requests.
 ///
-/// The requests with the most nodes do. Each of them makes an attempt, which fails, and its releases change the order.
+/// Such a request makes an attempt, although it fails. Its releases pass its reservations on, and keep its place. If no
+/// request has a quorum, they also change the order, so that one of them is first everywhere.
 pub(crate) fn is_split<'a>(nodes: &(impl Iterator<Item = Reserved<'a>> + Clone), quorum: usize) -> bool {
     let count = |wanted: Reserved<'_>| nodes.clone().filter(|reserved| *reserved == wanted).count();
     let own = count(Reserved::Own);
-    let others = nodes.clone().filter(|reserved| matches!(reserved, Reserved::Other(_)));
-    let most = others.map(count).max().unwrap_or(0);
-    own > 0 && own >= most && own + count(Reserved::Nothing) < quorum && nodes.clone().count() >= quorum
+    own > 0 && own + count(Reserved::Nothing) < quorum && nodes.clone().count() >= quorum
 }
 
 /// Returns the time by which a split moves the start of a request, after this number of splits in a row.
@@ -131,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn requests_with_the_most_nodes_resolve_a_split() {
+    fn a_request_with_a_minority_of_reservations_resolves_the_split() {
         use Reserved::{Nothing, Other, Own};
         let (b, c) = (Token::from_bytes("b"), Token::from_bytes("c"));
         let split = |nodes: &[Reserved<'_>]| is_split(&nodes.iter().copied(), 3);
         assert!(split(&[Own, Own, Other(&b), Other(&b), Other(&c)]), "nobody has a quorum");
         assert!(split(&[Own, Other(&b), Other(&c)]), "the two other nodes do not reply");
-        assert!(!split(&[Own, Other(&b), Other(&b), Other(&c), Nothing]), "another has more nodes");
+        assert!(split(&[Own, Other(&b), Other(&b), Other(&b), Other(&c)]), "another has a quorum");
         assert!(!split(&[Own, Own, Own, Other(&b), Other(&b)]), "this request has a quorum");
         assert!(!split(&[Own, Own, Nothing, Other(&b), Other(&b)]), "an attempt can succeed");
         assert!(!split(&[Own, Other(&b)]), "the other nodes hold a lock");

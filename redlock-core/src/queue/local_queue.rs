@@ -85,7 +85,7 @@ impl QueuePlace {
             queues
                 .entry(resource.clone())
                 .or_default()
-                .request_turn(self.number, now, || Waker::noop().clone());
+                .request_turn(self.number, now, false, || Waker::noop().clone());
         }
         self.entered = self.resources.len();
         true
@@ -165,10 +165,12 @@ impl QueuePlace {
             let (now, resource) = (self.queues.runtime.now(), &self.resources[self.entered - 1]);
             let (result, before) = {
                 let mut queues = locked(&self.queues.queues);
-                queues
-                    .entry(resource.clone())
-                    .or_default()
-                    .request_turn(self.number, now, || cx.waker().clone())
+                queues.entry(resource.clone()).or_default().request_turn(
+                    self.number,
+                    now,
+                    self.resources.len() == 1,
+                    || cx.waker().clone(),
+                )
             };
             drop(before);
             match result {
