@@ -116,6 +116,23 @@ fn both_programs_notice_a_difference_within_a_second() {
     }
 }
 
+/// The other program announces its list again within ten seconds.
+#[test]
+fn the_health_of_a_program_that_has_just_started_shows_a_difference() {
+    for_each_seed(20, |seed| {
+        for (one, two, common) in LISTS {
+            let world = World::new(seed, FakeNode::watching);
+            let first = world.program("one", one);
+            world.lock(&first);
+            world.simulation.run_for(3 * SECOND);
+            let second = world.program("two", two);
+            let start = second.process.now();
+            assert_eq!(common.map(|common| (two.len(), one.len(), common)), world.difference(&second));
+            assert!(second.process.now() < start + 12 * SECOND);
+        }
+    });
+}
+
 #[test]
 fn lists_agree_again_half_a_minute_after_the_other_program_has_ended() {
     for_each_seed(20, |seed| {
@@ -256,45 +273,50 @@ fn the_announcement_of_a_killed_program_is_no_difference_after_restarts() {
 /// and started meanwhile.
 #[test]
 fn equal_lists_never_differ_during_outages() {
-    for_each_seed(100, |seed| {
-        let recording = Recording::default();
-        let _subscribed = subscribe(recording.clone());
-        let world = World::new(seed, |node| node.watching().ordered());
-        let nodes = world.restarting();
-        let mut programs = ["one", "two", "three"].map(|name| world.program_over(name, &nodes));
-        for program in &programs {
-            world.lock(program);
-        }
-        world.simulation.run_for(2 * SECOND);
-        let dice = world.simulation.process("dice");
-        let random = |below: u64| {
-            let mut bytes = [0; 8];
-            dice.fill_random(&mut bytes);
-            u64::from_le_bytes(bytes) % below
-        };
-        let one_of = |below| usize::try_from(random(below)).unwrap();
-        for _ in 0..60 {
-            let node = &nodes[one_of(5)];
-            let one = one_of(3);
-            match random(8) {
-                0 => node.node.crash(),
-                1 => node.node.restart(),
-                2 | 3 => node.restart(),
-                4 => node.node.inject(Fault::lose_reply().once()),
-                5 => programs[one].process.pause(),
-                6 => {
-                    programs[one].process.kill();
-                    programs[one] = world.program_over("another", &nodes);
-                    let redlock = programs[one].redlock.clone();
-                    // Without a quorum, the request fails. The comparison begins anyway.
-                    programs[one].process.spawn(Box::pin(async move { drop(redlock.lock("a", TTL).await) }));
-                }
-                _ => programs.iter().for_each(|program| program.process.resume()),
+    let changes: [fn(FakeNode) -> FakeNode; 2] = [|node| node.watching().ordered(), FakeNode::ordered];
+    for change in changes {
+        for_each_seed(100, |seed| outages(seed, change));
+    }
+}
+
+fn outages(seed: u64, change: fn(FakeNode) -> FakeNode) {
+    let recording = Recording::default();
+    let _subscribed = subscribe(recording.clone());
+    let world = World::new(seed, change);
+    let nodes = world.restarting();
+    let mut programs = ["one", "two", "three"].map(|name| world.program_over(name, &nodes));
+    for program in &programs {
+        world.lock(program);
+    }
+    world.simulation.run_for(2 * SECOND);
+    let dice = world.simulation.process("dice");
+    let random = |below: u64| {
+        let mut bytes = [0; 8];
+        dice.fill_random(&mut bytes);
+        u64::from_le_bytes(bytes) % below
+    };
+    let one_of = |below| usize::try_from(random(below)).unwrap();
+    for _ in 0..60 {
+        let node = &nodes[one_of(5)];
+        let one = one_of(3);
+        match random(8) {
+            0 => node.node.crash(),
+            1 => node.node.restart(),
+            2 | 3 => node.restart(),
+            4 => node.node.inject(Fault::lose_reply().once()),
+            5 => programs[one].process.pause(),
+            6 => {
+                programs[one].process.kill();
+                programs[one] = world.program_over("another", &nodes);
+                let redlock = programs[one].redlock.clone();
+                // Without a quorum, the request fails. The comparison begins anyway.
+                programs[one].process.spawn(Box::pin(async move { drop(redlock.lock("a", TTL).await) }));
             }
-            world.simulation.run_for(Duration::from_millis(random(8_000)));
+            _ => programs.iter().for_each(|program| program.process.resume()),
         }
-        assert!(recording.of(DIFFER).is_empty());
-    });
+        world.simulation.run_for(Duration::from_millis(random(8_000)));
+    }
+    assert!(recording.of(DIFFER).is_empty());
 }
 
 #[test]
