@@ -269,6 +269,35 @@ fn the_announcement_of_a_killed_program_is_no_difference_after_restarts() {
     }
 }
 
+/// Its list is that of the servers before the pause. It neither announces that list nor compares it with later ones.
+#[test]
+fn the_comparison_of_a_program_that_was_paused_does_not_count() {
+    for_each_seed(20, |seed| {
+        let recording = Recording::default();
+        let _subscribed = subscribe(recording.clone());
+        let world = World::new(seed, FakeNode::watching);
+        let nodes = world.restarting();
+        let first = world.program_over("one", &nodes);
+        world.lock(&first);
+        world.simulation.run_for(SECOND);
+        let last = &nodes[4].node;
+        last.clear_requests();
+        last.inject(Fault::delay(100 * MS).on(Operation::Inspect));
+        while last.requests().on(Operation::Inspect).is_empty() {
+            world.simulation.run_for(10 * MS);
+        }
+        first.process.pause();
+        last.clear_faults();
+        nodes[..2].iter().for_each(Restarting::restart);
+        let second = world.program_over("two", &nodes);
+        world.lock(&second);
+        world.simulation.run_for(5 * SECOND);
+        first.process.resume();
+        world.simulation.run_for(60 * SECOND);
+        assert!(recording.of(DIFFER).is_empty());
+    });
+}
+
 /// Programs with the same list do not warn during outages, losses of data and restarts, even if they are paused, killed
 /// and started meanwhile.
 #[test]

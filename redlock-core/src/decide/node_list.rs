@@ -97,7 +97,7 @@ pub(crate) enum Announcement {
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// Returns the longest time between the first request of a comparison and its announcements. A comparison that takes
-/// longer, because its process was paused, announces nothing.
+/// longer, because its process was paused, announces and finds nothing.
 pub(crate) fn max_reading(node_timeout: Duration) -> Duration {
     2 * node_timeout
 }

@@ -111,10 +111,14 @@ impl Compare {
 
     /// Compares the lists, and sends the announcements.
     fn compare(&mut self, now: Instant, io: &mut Io<Lane>) {
-        let announces = !self.read_only && !self.is_late(now);
+        self.token = Some(self.servers.list().token());
+        if self.is_late(now) {
+            self.finding = Finding::Unconfirmed;
+            return;
+        }
         for (node, seen) in self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_known) {
             self.finding = self.finding.and(self.servers.compare_on(&seen.announced));
-            if !announces {
+            if self.read_only {
                 continue;
             }
             let lane = match self.servers.announcement(&seen.announced) {
@@ -126,7 +130,6 @@ impl Compare {
             io.send(node, lane);
             self.missing += 1;
         }
-        self.token = Some(self.servers.list().token());
     }
 
     /// Records a reply of the first phase.
