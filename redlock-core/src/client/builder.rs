@@ -361,7 +361,7 @@ impl Builder {
     /// };
     /// let (one, two) = (redlock_over(&nodes[..3])?, redlock_over(&nodes[2..])?);
     /// let _both = (one.lock("report", ttl).await?, two.lock("report", ttl).await?);
-    /// # service.sleep(Duration::from_secs(2)).await; // the announcements arrive
+    /// # service.sleep(Duration::from_secs(11)).await; // the lists are announced again
     ///
     /// let health = two.health().await;
     /// let difference = health.node_list_difference().expect("the lists differ");
