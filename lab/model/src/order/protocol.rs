@@ -184,15 +184,14 @@ impl Turns {
         }
     }
 
-    /// Returns true if a quorum of nodes is absent or reserved for the place, or if the nodes are reserved for several
-    /// places, and none has more nodes than this one.
+    /// Returns true if a quorum of nodes is absent or reserved for the place, or if any node is reserved for it and too few
+    /// nodes hold a lock to explain the others.
     pub(crate) fn is_ready(self, state: &State, place: Place) -> bool {
         let count = |key: Key| state.nodes.iter().filter(|node| node.key == key).count();
         let (own, absent) = (count(Key::Reserved(place)), count(Key::Absent));
         let unlocked =
             || state.nodes.iter().map(|node| node.key).filter(|key| !matches!(key, Key::Token { .. }));
-        let most = || unlocked().filter(|key| *key != Key::Absent).map(count).max().unwrap_or_default();
-        let is_split = || own > 0 && own >= most() && unlocked().count() >= QUORUM;
+        let is_split = || own > 0 && unlocked().count() >= QUORUM;
         own + absent >= QUORUM || self.variant != Variant::MinorityWaits && is_split()
     }
 
