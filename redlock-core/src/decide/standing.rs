@@ -6,6 +6,7 @@
 //! Requests that have waited equally long may be first on some nodes each, and none gets a quorum. Each of them then waits
 //! a random time less in the eyes of all nodes, so that one of them is first everywhere.
 
+use std::mem;
 use std::time::Duration;
 
 use crate::decide::backoff::{MIN_DELAY, equal_jitter};
@@ -18,6 +19,8 @@ use crate::types::token::Token;
 pub(crate) struct Standing {
     /// `None` before the first attempt was denied.
     id: Option<Token>,
+    /// True while the request is in the places of the nodes.
+    is_entered: bool,
     /// The start of the request, moved by the splits so far.
     since: Instant,
     reserved_for: Duration,
@@ -30,49 +33,54 @@ pub(crate) struct Standing {
 impl Standing {
     /// Creates the place of a request that began at `since`, and has not been denied yet.
     pub(crate) fn new(since: Instant, reserved_for: Duration) -> Self {
-        Self { id: None, since, reserved_for, splits: 0, if_split: Duration::ZERO }
+        Self { id: None, is_entered: false, since, reserved_for, splits: 0, if_split: Duration::ZERO }
     }
 
-    /// Returns the identity of the place, once the request has one.
+    /// Returns the identity of the place, while the request is in the places.
     pub(crate) fn id(&self) -> Option<&Token> {
-        self.id.as_ref()
+        self.id.as_ref().filter(|_| self.is_entered)
+    }
+
+    /// Returns the place as one that is left, if the request was ever in the places. Nodes that could not be reached may
+    /// still have it.
+    pub(crate) fn left(&self) -> Option<Place> {
+        self.id.clone().map(|id| Place::new(id, Duration::ZERO, self.reserved_for).given_up())
     }
 
     /// Returns the time of a reservation, if the request has a place.
     pub(crate) fn reserved_for(&self) -> Option<Duration> {
-        self.id.as_ref().map(|_| self.reserved_for)
+        self.id().map(|_| self.reserved_for)
     }
 
     /// Takes over a place that is entered on the nodes.
     pub(crate) fn enter(&mut self, place: Token) {
-        self.id = Some(place);
+        (self.id, self.is_entered) = (Some(place), true);
     }
 
     /// Prepares the next attempt.
     pub(crate) fn prepare(&mut self, random: u64) {
-        self.if_split = if self.id.is_none() { Duration::ZERO } else { spread(self.splits, random) };
+        self.if_split = if self.is_entered { spread(self.splits, random) } else { Duration::ZERO };
     }
 
     /// Returns the place for an attempt, unless the request has none yet.
     pub(crate) fn place(&self, now: Instant) -> Option<Place> {
         let waited = now.saturating_duration_since(self.since);
-        self.id.clone().map(|id| Place::new(id, waited, self.reserved_for))
+        self.id().cloned().map(|id| Place::new(id, waited, self.reserved_for))
     }
 
     /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it.
     pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {
         self.id.get_or_insert_with(|| Token::of_place(attempt));
+        self.is_entered = true;
         self.splits = if is_split { self.splits + 1 } else { 0 };
         if is_split {
             self.since = self.since + self.if_split;
         }
     }
 
-    /// Leaves the places. Returns the place to be left, if the request had one.
+    /// Leaves the places, and keeps the identity. Returns the place to be left, if the request was in the places.
     pub(crate) fn leave(&mut self) -> Option<Place> {
-        let place = self.place(self.since);
-        self.id = None;
-        place.map(Place::given_up)
+        mem::take(&mut self.is_entered).then(|| self.left()).flatten()
     }
 }
 

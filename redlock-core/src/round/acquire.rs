@@ -145,10 +145,9 @@ impl Acquire {
 
     /// Makes the lease held from `now` until the deadline. It keeps the votes.
     fn win(&mut self, deadline: Instant, now: Instant, io: &mut Io<Lane>) -> Arc<Record> {
-        if self.has_place() {
-            let denied = |node: &usize| matches!(self.votes.outcome(*node), Outcome::Denied(_));
-            (0..self.rules.nodes).filter(denied).for_each(|node| io.send(node, Lane::Leave));
-        }
+        (0..self.rules.nodes)
+            .filter(|node| self.may_wait_on(self.votes.outcome(*node)))
+            .for_each(|node| io.send(node, Lane::Leave));
         let none = Votes::none(self.votes.start);
         let votes = mem::replace(&mut self.votes, none);
         let token = self.record.with(|lease| {
@@ -199,6 +198,15 @@ impl Acquire {
         self.place.as_deref().is_some_and(|place| place.entering.is_some())
     }
 
+    /// Returns whether a node may still have the place of the request after this outcome of the attempt.
+    ///
+    /// A grant removes the place if the attempt carries it.
+    fn may_wait_on(&self, outcome: &Outcome) -> bool {
+        let was_entered = self.place.as_deref().is_some_and(|place| place.standing.left().is_some());
+        let is_grant = matches!(outcome, Outcome::Granted | Outcome::GrantedFenced(_));
+        was_entered && !matches!(outcome, Outcome::Pending) && !(is_grant && self.has_place())
+    }
+
     fn heard_claim(&mut self, heard: Heard<Lane>, io: &mut Io<Lane>) {
         let Heard { node, outcome, server, at, .. } = heard;
         match self.state {
@@ -211,8 +219,7 @@ impl Acquire {
             }
             State::Won => {
                 // A node that grants late with a counter below the token receives the token.
-                let is_denied = matches!(outcome, Outcome::Denied(_));
-                if is_denied && self.has_place() {
+                if self.may_wait_on(&outcome) {
                     io.send(node, Lane::Leave);
                 }
                 let is_below = self.record.change(|lease| {
@@ -295,8 +302,8 @@ impl Round for Acquire {
                 Some(Request::Release(staying.unwrap_or_else(|| claim.clone())))
             }
             (Lane::Leave, _) => {
-                let place = self.place.as_deref()?.standing.place(self.votes.start)?;
-                Some(Request::Release(claim.of_place(place.given_up())))
+                let place = self.place.as_deref()?.standing.left()?;
+                Some(Request::Release(claim.of_place(place)))
             }
             (Lane::Claim, State::Lost { is_abandoned: true, .. }) => None,
             (Lane::Claim, _) if is_released() => None,
