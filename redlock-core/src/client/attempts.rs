@@ -266,7 +266,7 @@ impl CheckedRequest {
             };
             let began = just_now.take().unwrap_or_else(|| handle.now());
             let token = self.token();
-            let standing = waiter.as_mut().map(|waiter| waiter.prepare(self.random()));
+            let standing = waiter.as_mut().map(|waiter| Box::new(waiter.prepare(self.random())));
             let mut failure = match self.make(token.clone(), began, permit, standing).await? {
                 Ok(guard) => {
                     if let Some(waiter) = waiter {
@@ -307,7 +307,7 @@ impl CheckedRequest {
             let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
-            if let Some(place) = waiter.as_ref().and_then(Waiter::place) {
+            if let Some(place) = waiter.as_deref().and_then(Waiter::place) {
                 watcher.reserved_for(place);
             }
             // Boxed, because most requests never wait here. Thus the future of a request stays small.
@@ -347,7 +347,9 @@ impl CheckedRequest {
     ///
     /// `None` for requests outside of the order: those that do not wait, readers, and claims on several resources. The last
     /// would keep some resources reserved while they wait for the others.
-    fn waiter(&self, start: Instant, policy: &RetryPolicy) -> Option<Waiter<'_>> {
+    ///
+    /// Boxed, so that a request that waits in the queue of its process stays small.
+    fn waiter(&self, start: Instant, policy: &RetryPolicy) -> Option<Box<Waiter<'_>>> {
         let is_ordered = self.mode.gate().is_none()
             && self.resources.len() == 1
             && self.handle.keep_places()
@@ -355,7 +357,8 @@ impl CheckedRequest {
         // A request that polls finds the reservation at its next attempt.
         let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
         let reserved_for = self.node_timeout() + until_next;
-        is_ordered.then(|| Waiter::new(&self.handle, &self.resources, Standing::new(start, reserved_for)))
+        is_ordered
+            .then(|| Box::new(Waiter::new(&self.handle, &self.resources, Standing::new(start, reserved_for))))
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.
@@ -467,7 +470,7 @@ impl CheckedRequest {
         token: Token,
         since: Instant,
         permit: Permit,
-        standing: Option<Standing>,
+        standing: Option<Box<Standing>>,
     ) -> Result<Result<Held, Failure>, Error> {
         let handle = &self.handle;
         let claim = Claim::labeled(self.resources.clone(), token, self.label);

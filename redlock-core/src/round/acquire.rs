@@ -53,13 +53,14 @@ pub(crate) struct Acquire {
     /// The validity that must be left when a quorum has granted.
     least_validity: Duration,
     /// The place of the request, if it waits for the lock.
-    place: Option<Box<InLine>>,
+    place: Option<InLine>,
 }
 
 /// The place of an attempt among the waiters, and its claims.
 #[derive(Clone)]
 struct InLine {
-    standing: Standing,
+    /// Boxed, because it is large, and most attempts are granted at once.
+    standing: Box<Standing>,
     /// The claim of the acquisition, if the request has a place already.
     entering: Option<Claim>,
     /// The claim of the first releases, if the attempt is lost and the request keeps its place.
@@ -103,9 +104,9 @@ impl Acquire {
     }
 
     /// Gives the attempt the place of its request.
-    pub(crate) fn in_line(mut self, standing: Standing) -> Self {
+    pub(crate) fn in_line(mut self, standing: Box<Standing>) -> Self {
         let entering = standing.place(self.votes.start).map(|place| self.record.claim.with_place(place));
-        self.place = Some(Box::new(InLine { standing, entering, staying: None }));
+        self.place = Some(InLine { standing, entering, staying: None });
         self
     }
 
@@ -153,7 +154,7 @@ impl Acquire {
         let token = self.record.with(|lease| {
             lease.status.grant(deadline, self.ttl, now);
             lease.votes = Some(votes);
-            lease.waited_in_line = self.place.as_deref().and_then(|place| place.standing.reserved_for());
+            lease.waited_in_line = self.place.as_ref().and_then(|place| place.standing.reserved_for());
             lease.token
         });
         telemetry::acquired(&self.record.claim, token);
@@ -187,7 +188,7 @@ impl Acquire {
     fn stay(&mut self, now: Instant) -> bool {
         let decision = self.deciding().decide(RoundKind::Acquire);
         let is_denied = matches!(decision, Decision::Lost(Some(Lost::Denied)));
-        let Some(place) = self.place.as_deref_mut().filter(|_| is_denied) else { return false };
+        let Some(place) = self.place.as_mut().filter(|_| is_denied) else { return false };
         place.standing.denied(self.record.claim.token(), self.votes.tally().granted() > 0);
         place.staying = place.standing.place(now).map(|place| self.record.claim.with_place(place));
         true
@@ -195,14 +196,14 @@ impl Acquire {
 
     /// Returns whether the request has a place on every node that denies the attempt.
     fn has_place(&self) -> bool {
-        self.place.as_deref().is_some_and(|place| place.entering.is_some())
+        self.place.as_ref().is_some_and(|place| place.entering.is_some())
     }
 
     /// Returns whether a node may still have the place of the request after this outcome of the attempt.
     ///
     /// A grant removes the place if the attempt carries it.
     fn may_wait_on(&self, outcome: &Outcome) -> bool {
-        let was_entered = self.place.as_deref().is_some_and(|place| place.standing.left().is_some());
+        let was_entered = self.place.as_ref().is_some_and(|place| place.standing.left().is_some());
         let is_grant = matches!(outcome, Outcome::Granted | Outcome::GrantedFenced(_));
         was_entered && !matches!(outcome, Outcome::Pending) && !(is_grant && self.has_place())
     }
@@ -298,17 +299,17 @@ impl Round for Acquire {
         match (lane, self.state) {
             (Lane::Release, _) => Some(Request::Release(claim.clone())),
             (Lane::Stay, _) => {
-                let staying = self.place.as_deref().and_then(|place| place.staying.clone());
+                let staying = self.place.as_ref().and_then(|place| place.staying.clone());
                 Some(Request::Release(staying.unwrap_or_else(|| claim.clone())))
             }
             (Lane::Leave, _) => {
-                let place = self.place.as_deref()?.standing.left()?;
+                let place = self.place.as_ref()?.standing.left()?;
                 Some(Request::Release(claim.of_place(place)))
             }
             (Lane::Claim, State::Lost { is_abandoned: true, .. }) => None,
             (Lane::Claim, _) if is_released() => None,
             (Lane::Claim, _) => {
-                let entering = self.place.as_deref().and_then(|place| place.entering.as_ref());
+                let entering = self.place.as_ref().and_then(|place| place.entering.as_ref());
                 Some(mode.acquire(entering.unwrap_or(claim).clone(), self.ttl))
             }
             (Lane::Confirm, _) => {
