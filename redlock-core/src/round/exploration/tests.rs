@@ -101,7 +101,8 @@ fn the_shortest_trace_to_two_holders_if_a_grant_counts_twice() {
     let trace = explore_for(rounds, &[Property::Exclusion]).violation.unwrap().trace;
     let lines = rounds.describe(&trace);
     assert_eq!(6, lines.len(), "{lines:?}");
-    assert_eq!("A begins an attempt", lines[0]);
+    // Threads explore at the same time, so the first client of the trace may be either of the two.
+    assert!(lines[0].ends_with("begins an attempt"), "{lines:?}");
     assert!(lines[5].starts_with("the reply of n"), "{lines:?}");
 }
 
