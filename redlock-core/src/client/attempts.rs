@@ -22,7 +22,7 @@ use crate::lease::mode::Mode;
 use crate::queue::limiter::Permit;
 use crate::queue::local_queue::QueuePlace;
 use crate::round::acquire::Acquire;
-use crate::round::engine::run;
+use crate::round::engine::{Run, run};
 use crate::round::failure::{Cause, Failure};
 use crate::runtime::{LONGEST_SLEEP, let_others_run, random, sleep_until};
 use crate::telemetry;
@@ -203,7 +203,8 @@ impl CheckedRequest {
                 None => (self.permit(until).await?, self.handle.now()),
             };
             let token = self.token();
-            let mut failure = match self.make(token.clone(), since, permit, None).await? {
+            let attempt = self.attempt(token.clone(), since, None);
+            let mut failure = match self.make(attempt, permit).await? {
                 Ok(guard) => return Ok(Attempted::Acquired(self.acquired(guard, place).await)),
                 Err(failure) => failure,
             };
@@ -232,19 +233,19 @@ impl CheckedRequest {
         // The leases of this process whose releases precede the next attempt and are not confirmed yet.
         let mut unconfirmed = Vec::new();
         // If the request is dropped, this gives its place on the nodes up.
-        let mut waiter = self.waiter(start, policy);
+        let mut waiter = Waiter::new(self);
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
                 unconfirmed = Box::pin(self.in_turn(place, policy)).await?;
                 just_now = None;
-                if let (Some(waiter), Some(entered)) = (&mut waiter, place.take_entered()) {
-                    waiter.enter(entered);
+                if let Some(entered) = place.take_entered() {
+                    waiter.enter(self.standing(start, policy), entered);
                 }
             }
         }
         let mut watcher = None;
-        let mut backoff = Backoff::new(*policy);
+        let mut backoff = Backoff::new(policy);
         let mut collisions = 0;
         // A request that does not wait repeats its attempt only while the votes are split.
         let mut repetitions = policy.does_not_wait(start).then(Repetitions::default);
@@ -266,12 +267,11 @@ impl CheckedRequest {
             };
             let began = just_now.take().unwrap_or_else(|| handle.now());
             let token = self.token();
-            let standing = waiter.as_mut().map(|waiter| Box::new(waiter.prepare(self.random())));
-            let mut failure = match self.make(token.clone(), began, permit, standing).await? {
+            let standing = waiter.prepare().or_else(|| self.standing(start, policy));
+            let attempt = self.attempt(token.clone(), began, standing);
+            let mut failure = match self.make(attempt, permit).await? {
                 Ok(guard) => {
-                    if let Some(waiter) = waiter {
-                        waiter.acquired();
-                    }
+                    waiter.acquired();
                     return Ok(self.acquired(guard, place).await);
                 }
                 Err(failure) => failure,
@@ -279,8 +279,8 @@ impl CheckedRequest {
             let Some(retry_cause) = failure.retry_cause() else {
                 return Err(self.error(failure));
             };
-            if let (RetryCause::Contended, Some(waiter)) = (retry_cause, &mut waiter) {
-                waiter.denied(&token, failure.has_grants());
+            if retry_cause == RetryCause::Contended {
+                waiter.denied(|| self.standing(start, policy), &token, failure.has_grants());
             }
             if let Some(place) = place.as_ref().filter(|_| !unconfirmed.is_empty()) {
                 if Box::pin(self.overtook(&failure, place, &mut unconfirmed, policy)).await {
@@ -297,9 +297,7 @@ impl CheckedRequest {
             };
             if retry_cause == RetryCause::Unusable {
                 contended = None;
-                if let Some(waiter) = &mut waiter {
-                    waiter.give_up();
-                }
+                waiter.give_up();
                 pause(handle, delay).await;
                 continue;
             }
@@ -307,7 +305,7 @@ impl CheckedRequest {
             let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
-            if let Some(place) = waiter.as_deref().and_then(Waiter::place) {
+            if let Some(place) = waiter.place() {
                 watcher.reserved_for(place);
             }
             // Boxed, because most requests never wait here. Thus the future of a request stays small.
@@ -315,7 +313,7 @@ impl CheckedRequest {
             match while_open(handle, wait).await {
                 Some(WakeReason::Reserved) => backoff.uncount_attempt(),
                 // Other clients, which have no place, get their chance. The nodes keep the order of those that have one.
-                Some(WakeReason::Free) if waiter.is_some() => {
+                Some(WakeReason::Free) if waiter.place().is_some() => {
                     backoff.uncount_attempt();
                     pause(handle, policy.bounded(OTHERS_FIRST, handle.now())).await;
                 }
@@ -347,18 +345,14 @@ impl CheckedRequest {
     ///
     /// `None` for requests outside of the order: those that do not wait, readers, and claims on several resources. The last
     /// would keep some resources reserved while they wait for the others.
-    ///
-    /// Boxed, so that a request that waits in the queue of its process stays small.
-    fn waiter(&self, start: Instant, policy: &RetryPolicy) -> Option<Box<Waiter<'_>>> {
+    fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
         let is_ordered = self.mode.gate().is_none()
             && self.resources.len() == 1
             && self.handle.keep_places()
             && !policy.does_not_wait(start);
         // A request that polls finds the reservation at its next attempt.
-        let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
-        let reserved_for = self.node_timeout() + until_next;
-        is_ordered
-            .then(|| Box::new(Waiter::new(&self.handle, &self.resources, Standing::new(start, reserved_for))))
+        let until_next = || if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
+        is_ordered.then(|| Standing::new(start, self.node_timeout() + until_next()))
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.
@@ -462,16 +456,8 @@ impl CheckedRequest {
         Token::random(|bytes| self.handle.runtime.fill_random(bytes), owner)
     }
 
-    /// Makes one attempt. Its validity counts from `since`.
-    ///
-    /// The permit is returned at the decision. The rest of the work needs none, so another attempt may begin.
-    async fn make(
-        &self,
-        token: Token,
-        since: Instant,
-        permit: Permit,
-        standing: Option<Box<Standing>>,
-    ) -> Result<Result<Held, Failure>, Error> {
+    /// Prepares an attempt. Its validity counts from `since`. It counts as outstanding from now on.
+    fn attempt(&self, token: Token, since: Instant, standing: Option<Standing>) -> Run<Acquire> {
         let handle = &self.handle;
         let claim = Claim::labeled(self.resources.clone(), token, self.label);
         let span = telemetry::attempt(&claim);
@@ -482,7 +468,14 @@ impl CheckedRequest {
         if let Some(standing) = standing {
             round = round.in_line(standing);
         }
-        let attempt = run(handle, round, since, self.node_timeout(), span);
+        run(handle, round, since, self.node_timeout(), span)
+    }
+
+    /// Makes an attempt.
+    ///
+    /// The permit is returned at the decision. The rest of the work needs none, so another attempt may begin.
+    async fn make(&self, attempt: Run<Acquire>, permit: Permit) -> Result<Result<Held, Failure>, Error> {
+        let handle = &self.handle;
         // Checked once the attempt counts as outstanding. Thus either `close` sees it, or this sees the closing.
         if handle.is_closed() {
             return Err(Error::closed());

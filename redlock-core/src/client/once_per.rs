@@ -178,7 +178,7 @@ fn is_undecided(error: &Error) -> bool {
 /// Makes attempts until one succeeds, or one other holder of the lock is certain.
 async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) -> Result<Decided, Error> {
     let policy = RetryPolicy { outlasts_outages: true, ..policy };
-    let (handle, mut backoff, mut now) = (&request.handle, Backoff::new(policy), start);
+    let (handle, mut backoff, mut now) = (&request.handle, Backoff::new(&policy), start);
     let until = request.permit_until(start, &policy);
     let mut repetitions = Repetitions::until(policy.until);
     loop {

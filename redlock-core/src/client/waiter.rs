@@ -1,61 +1,71 @@
 //! A request that waits among those of other processes.
 
-use std::sync::Arc;
+use std::mem;
 
+use crate::client::attempts::CheckedRequest;
 use crate::decide::pending_release::WriteState;
 use crate::decide::standing::Standing;
 use crate::round::Cleanup;
-use crate::round::nodes::Nodes;
 use crate::types::claim::Claim;
-use crate::types::resource::Resources;
 use crate::types::token::Token;
 
-/// A request with a place on the nodes. If it is dropped, it gives the place up.
+/// The place of a request on the nodes, once it has one. If it is dropped, it gives the place up.
 pub(super) struct Waiter<'a> {
-    nodes: &'a Arc<Nodes>,
-    resources: &'a Resources,
-    standing: Standing,
+    request: &'a CheckedRequest,
+    /// Boxed, because most requests never wait.
+    standing: Option<Box<Standing>>,
 }
 
 impl<'a> Waiter<'a> {
-    pub(super) fn new(nodes: &'a Arc<Nodes>, resources: &'a Resources, standing: Standing) -> Self {
-        Self { nodes, resources, standing }
+    pub(super) fn new(request: &'a CheckedRequest) -> Self {
+        Self { request, standing: None }
     }
 
-    /// Takes over a place that a release of this process has entered.
-    pub(super) fn enter(&mut self, place: Token) {
-        self.standing.enter(place);
+    /// Takes over a place that a release of this process has entered. `first` is that of a request without a place.
+    pub(super) fn enter(&mut self, first: Option<Standing>, place: Token) {
+        self.standing = first.map(|standing| Box::new(standing.entered(place)));
     }
 
-    /// Prepares an attempt.
-    pub(super) fn prepare(&mut self, random: u64) -> Standing {
-        self.standing.prepare(random);
-        self.standing.clone()
+    /// Prepares an attempt. Returns what it needs to know, if the request has had a place.
+    pub(super) fn prepare(&mut self) -> Option<Standing> {
+        let standing = self.standing.as_mut()?;
+        standing.prepare(self.request.random());
+        Some((**standing).clone())
     }
 
-    /// Enters the places after the attempt with this token was denied.
-    pub(super) fn denied(&mut self, attempt: &Token, is_split: bool) {
-        self.standing.denied(attempt, is_split);
+    /// Enters the places after the attempt with this token was denied. `first` is that of a request without a place.
+    pub(super) fn denied(
+        &mut self,
+        first: impl FnOnce() -> Option<Standing>,
+        attempt: &Token,
+        is_split: bool,
+    ) {
+        if self.standing.is_none() {
+            self.standing = first().map(Box::new);
+        }
+        if let Some(standing) = &mut self.standing {
+            standing.denied(attempt, is_split);
+        }
     }
 
-    /// Returns the place, if the request has one.
+    /// Returns the place, while the request is in the places.
     pub(super) fn place(&self) -> Option<&Token> {
-        self.standing.id()
+        self.standing.as_deref().and_then(Standing::id)
     }
 
-    /// Ends the wait: the attempt has ended the place.
+    /// Ends the wait: the attempt that acquired the lock has left the places.
     pub(super) fn acquired(mut self) {
-        let _ = self.standing.leave();
+        drop(mem::take(&mut self.standing));
     }
 
-    /// Leaves the places on all nodes, if it has entered them. A node that does not reply keeps the place for some seconds.
+    /// Leaves the places on all nodes. A node that does not reply keeps the place for some seconds.
     pub(super) fn give_up(&mut self) {
-        let Some(place) = self.standing.leave() else { return };
-        let token = place.id.clone();
-        let claim = Claim::new(self.resources.clone(), token).with_place(place);
-        for node in (0..self.nodes.peers.len()).filter(|node| self.nodes.peers[*node].profile.places) {
-            let (due, release) = (self.nodes.now(), WriteState::default().pending_release());
-            self.nodes.clean_up(Cleanup { node, due, claim: claim.clone(), release });
+        let Some(place) = self.standing.as_mut().and_then(|standing| standing.leave()) else { return };
+        let nodes = &self.request.handle;
+        let claim = Claim::new(self.request.resources.clone(), place.id.clone()).with_place(place);
+        for node in (0..nodes.peers.len()).filter(|node| nodes.peers[*node].profile.places) {
+            let (due, release) = (nodes.now(), WriteState::default().pending_release());
+            nodes.clean_up(Cleanup { node, due, claim: claim.clone(), release });
         }
     }
 }

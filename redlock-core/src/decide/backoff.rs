@@ -51,8 +51,8 @@ impl RetryPolicy {
 
 /// The count of the rounds of one request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff {
-    policy: RetryPolicy,
+pub(crate) struct Backoff<'a> {
+    policy: &'a RetryPolicy,
     attempts: u32,
     unusable: u32,
 }
@@ -65,8 +65,8 @@ pub(crate) const MIN_DELAY: Duration = Duration::from_millis(1);
 /// One may be bad luck, and two may be a node that restarts. A third one indicates an outage.
 const UNUSABLE_ROUNDS: u32 = 3;
 
-impl Backoff {
-    pub(crate) fn new(policy: RetryPolicy) -> Self {
+impl<'a> Backoff<'a> {
+    pub(crate) fn new(policy: &'a RetryPolicy) -> Self {
         Self { policy, attempts: 0, unusable: 0 }
     }
 
@@ -156,7 +156,8 @@ mod tests {
         #[test]
         fn delays_are_between_half_and_all_of_the_setting(random: u64, micros in 2_000_u64..10_000_000) {
             let delay = Duration::from_micros(micros);
-            let mut backoff = Backoff::new(RetryPolicy { until: None, delay, ..policy(0) });
+            let limits = RetryPolicy { until: None, delay, ..policy(0) };
+            let mut backoff = Backoff::new(&limits);
             let chosen = backoff.after(RetryCause::Contended, START, random).unwrap();
             prop_assert!(delay / 2 <= chosen && chosen <= delay, "{chosen:?}");
         }
@@ -165,7 +166,8 @@ mod tests {
         fn no_setting_causes_a_hot_loop(random: u64, nanos in 0_u64..2_000_000, left in 0_u64..3_000_000) {
             let (delay, left) = (Duration::from_nanos(nanos), Duration::from_nanos(left));
             for retry_cause in [RetryCause::Contended, RetryCause::Unusable] {
-                let mut backoff = Backoff::new(RetryPolicy { until: Some(START + left), delay, ..policy(0) });
+                let limits = RetryPolicy { until: Some(START + left), delay, ..policy(0) };
+                let mut backoff = Backoff::new(&limits);
                 if let Some(chosen) = backoff.after(retry_cause, START, random) {
                     prop_assert!(MIN_DELAY <= chosen && chosen <= left);
                 }
@@ -175,7 +177,8 @@ mod tests {
 
     #[test]
     fn delays_are_spread() {
-        let mut backoff = Backoff::new(policy(10_000));
+        let limits = policy(10_000);
+        let mut backoff = Backoff::new(&limits);
         assert_eq!(Some(Duration::from_millis(100)), backoff.after(RetryCause::Contended, START, 0));
         let longest = backoff.after(RetryCause::Contended, START, u64::MAX).unwrap();
         assert!(longest > Duration::from_micros(199_999), "{longest:?}");
@@ -183,7 +186,8 @@ mod tests {
 
     #[test]
     fn contention_is_bounded_only_by_time() {
-        let mut backoff = Backoff::new(policy(1_000));
+        let limits = policy(1_000);
+        let mut backoff = Backoff::new(&limits);
         for _ in 0..1_000 {
             assert!(backoff.after(RetryCause::Contended, START, 7).is_some());
         }
@@ -241,7 +245,8 @@ mod tests {
 
     #[test]
     fn attempts_are_bounded_by_the_policy() {
-        let mut backoff = Backoff::new(RetryPolicy { attempts: Some(3), ..policy(1_000) });
+        let limits = RetryPolicy { attempts: Some(3), ..policy(1_000) };
+        let mut backoff = Backoff::new(&limits);
         let tries: Vec<_> =
             (0..3).map(|_| backoff.after(RetryCause::Contended, START, 0).is_some()).collect();
         assert_eq!(vec![true, true, false], tries);
@@ -249,7 +254,8 @@ mod tests {
 
     #[test]
     fn attempts_after_notifications_are_not_counted() {
-        let mut backoff = Backoff::new(RetryPolicy { attempts: Some(2), ..policy(1_000) });
+        let limits = RetryPolicy { attempts: Some(2), ..policy(1_000) };
+        let mut backoff = Backoff::new(&limits);
         for _ in 0..10 {
             assert!(backoff.after(RetryCause::Contended, START, 0).is_some());
             backoff.uncount_attempt();
@@ -261,7 +267,8 @@ mod tests {
     #[test]
     fn three_unusable_rounds_in_a_row_are_enough() {
         use RetryCause::{Contended, Unusable};
-        let mut backoff = Backoff::new(RetryPolicy { until: None, ..policy(0) });
+        let limits = RetryPolicy { until: None, ..policy(0) };
+        let mut backoff = Backoff::new(&limits);
         let mut goes_on = |retry_cause| backoff.after(retry_cause, START, 0).is_some();
         assert!(goes_on(Unusable) && goes_on(Unusable));
         assert!(goes_on(Contended), "a contended round resets the count");
@@ -271,7 +278,8 @@ mod tests {
 
     #[test]
     fn a_request_that_outlasts_outages_ends_only_with_its_time() {
-        let mut backoff = Backoff::new(RetryPolicy { outlasts_outages: true, ..policy(1_000) });
+        let limits = RetryPolicy { outlasts_outages: true, ..policy(1_000) };
+        let mut backoff = Backoff::new(&limits);
         for _ in 0..100 {
             assert!(backoff.after(RetryCause::Unusable, START, 0).is_some());
         }

@@ -52,9 +52,9 @@ impl Standing {
         self.id().map(|_| self.reserved_for)
     }
 
-    /// Takes over a place that is entered on the nodes.
-    pub(crate) fn enter(&mut self, place: Token) {
-        (self.id, self.is_entered) = (Some(place), true);
+    /// Returns the same request, with a place that is entered on the nodes already.
+    pub(crate) fn entered(self, place: Token) -> Self {
+        Self { id: Some(place), is_entered: true, ..self }
     }
 
     /// Prepares the next attempt.

@@ -59,8 +59,7 @@ pub(crate) struct Acquire {
 /// The place of an attempt among the waiters, and its claims.
 #[derive(Clone)]
 struct InLine {
-    /// Boxed, because it is large, and most attempts are granted at once.
-    standing: Box<Standing>,
+    standing: Standing,
     /// The claim of the acquisition, if the request has a place already.
     entering: Option<Claim>,
     /// The claim of the first releases, if the attempt is lost and the request keeps its place.
@@ -104,7 +103,7 @@ impl Acquire {
     }
 
     /// Gives the attempt the place of its request.
-    pub(crate) fn in_line(mut self, standing: Box<Standing>) -> Self {
+    pub(crate) fn in_line(mut self, standing: Standing) -> Self {
         let entering = standing.place(self.votes.start).map(|place| self.record.claim.with_place(place));
         self.place = Some(InLine { standing, entering, staying: None });
         self

@@ -99,7 +99,7 @@ impl<'a> Search<'a> {
         watchers: &mut Vec<LockWatcher<'w>>,
     ) -> Result<(Held, usize), Error> {
         let handle = &self.request.handle;
-        let mut backoff = Backoff::new(self.policy);
+        let mut backoff = Backoff::new(&self.policy);
         let mut collisions = 0;
         let mut pass = if turn.has_waited {
             // Probably all slots are held. An attempt would disturb the attempts of other clients.
