@@ -2,7 +2,8 @@
 //!
 //! A server keeps the places of the waiting requests in a sorted set: the key of the resource with the suffix `#waiting`.
 //! If the scripts lack the rights to it, there is no order. The key is not among the keys of the scripts, because a server
-//! would then reject the release of a client without these rights. A claim on several resources has no place, and its release serves the places of each of them.
+//! would then reject the release of a client without these rights. A claim on several resources has no place, and its
+//! release serves the places of each of them.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -21,7 +21,7 @@ pub struct History {
 /// The state of one acquisition while the lines are read.
 struct Open {
     hold: Hold,
-    /// Whether an acquisition or an extension is in flight.
+    /// True while an acquisition or an extension is in flight.
     in_flight: bool,
 }
 

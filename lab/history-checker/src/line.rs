@@ -139,13 +139,13 @@ pub struct FaultLine {
     pub number: usize,
     /// The kind.
     pub kind: FaultKind,
-    /// Whether the fault begins or ends.
+    /// The beginning or the end of the fault.
     pub phase: Phase,
     /// The hosts or processes that it affects.
     pub targets: Vec<String>,
 }
 
-/// Whether a fault begins or ends.
+/// The beginning or the end of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {

@@ -1,7 +1,7 @@
 //! A simulated Redis server: its keys, its commands, and its scripts in a real Lua 5.1.
 //!
 //! It does what a server does for the commands of `redlock-wire`, and no more. It has no clock, no sockets and no random
-//! numbers: whoever owns it passes the time, the bytes of a connection and the identities. The tests compare its replies
+//! numbers: its owner passes the time, the bytes of a connection and the identities. The tests compare its replies
 //! with those of a real server.
 //!
 //! ```

@@ -47,6 +47,9 @@ pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 /// Clients without a place receive a notification, and acquire the lock, within it.
 const OTHERS_FIRST: Duration = Duration::from_millis(3);
 
+/// The longest delay between two attempts of a request that polls and has a place. Its reservation lasts as long.
+const LONGEST_POLL: Duration = Duration::from_millis(500);
+
 /// A request whose settings are valid. All of its attempts use them.
 #[derive(Clone)]
 pub(crate) struct CheckedRequest {
@@ -343,16 +346,17 @@ impl CheckedRequest {
 
     /// Creates the place of this request among the waiters of all processes, which it enters when it is denied.
     ///
-    /// `None` for requests outside of the order: those that do not wait, readers, and claims on several resources. The last
-    /// would keep some resources reserved while they wait for the others.
+    /// `None` for requests outside of the order: those that do not wait, readers, claims on several resources, and requests
+    /// that poll rarely. The last two would keep resources reserved while they wait for others, or for their next attempt.
     fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
         let is_ordered = self.mode.gate().is_none()
             && self.resources.len() == 1
             && self.handle.keep_places()
             && !policy.does_not_wait(start);
         // A request that polls finds the reservation at its next attempt.
-        let until_next = || if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
-        is_ordered.then(|| Standing::new(start, self.node_timeout() + until_next()))
+        let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
+        let is_ordered = is_ordered && until_next <= LONGEST_POLL;
+        is_ordered.then(|| Standing::new(start, self.node_timeout() + until_next))
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.

@@ -192,8 +192,8 @@ async fn acquire(request: &CheckedRequest, start: Instant, policy: RetryPolicy) 
             Ok(Attempted::NotGranted(failure)) => {
                 let Some(cause) = failure.retry_cause() else { return Err(request.error(failure)) };
                 let holder = failure.holder();
-                // Readers do not run the job.
-                let is_job = holder.is_none_or(|holder| *holder != Token::of_readers());
+                // Readers do not run the job, and a client that waits for the lock may have died.
+                let is_job = holder.is_none_or(|holder| *holder != Token::of_readers() && !holder.is_place());
                 if cause == RetryCause::Contended && !failure.is_split() && is_job {
                     return Ok(Decided::Elsewhere(holder.map(Token::fingerprint)));
                 }

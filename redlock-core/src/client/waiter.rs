@@ -62,7 +62,7 @@ impl<'a> Waiter<'a> {
     pub(super) fn give_up(&mut self) {
         let Some(place) = self.standing.as_mut().and_then(|standing| standing.leave()) else { return };
         let nodes = &self.request.handle;
-        let claim = Claim::new(self.request.resources.clone(), place.id.clone()).with_place(place);
+        let claim = Claim::of_place(self.request.resources.clone(), place);
         for node in (0..nodes.peers.len()).filter(|node| nodes.peers[*node].profile.places) {
             let (due, release) = (nodes.now(), WriteState::default().pending_release());
             nodes.clean_up(Cleanup { node, due, claim: claim.clone(), release });

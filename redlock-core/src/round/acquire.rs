@@ -303,7 +303,7 @@ impl Round for Acquire {
             }
             (Lane::Leave, _) => {
                 let place = self.place.as_ref()?.standing.left()?;
-                Some(Request::Release(claim.of_place(place)))
+                Some(Request::Release(Claim::of_place(claim.all_resources().clone(), place)))
             }
             (Lane::Claim, State::Lost { is_abandoned: true, .. }) => None,
             (Lane::Claim, _) if is_released() => None,

@@ -304,7 +304,8 @@ impl Error {
     /// Returns the current holder, if a node reported it, or if it is in this process.
     ///
     /// It is the token that most nodes named, as a fingerprint, with the label of its [owner](Fingerprint::owner) if it
-    /// has one. If the request waited for another task of this process, it is the lock of that task.
+    /// has one. If the request waited for another task of this process, it is the lock of that task. A lock that is reserved
+    /// for a waiter has no holder.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -328,7 +329,7 @@ impl Error {
     pub fn holder(&self) -> Option<Fingerprint> {
         let reported = report::holder(self.node_reports().iter().map(NodeReport::outcome));
         let local = || self.0.local_holder.as_ref().map(|(holder, _)| holder.clone());
-        reported.map(Token::fingerprint).or_else(local)
+        reported.filter(|holder| !holder.is_place()).map(Token::fingerprint).or_else(local)
     }
 
     /// Returns how long the [holder](Error::holder) keeps the lock, if it is known.

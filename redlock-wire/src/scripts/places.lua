@@ -9,7 +9,8 @@ local function enter_place(key, place, waited)
     redis.pcall('ZADD', key .. '#waiting', string.format('%.0f', score(waited)), place)
     redis.pcall('PEXPIRE', key .. '#waiting', '12000')
 end
-local function leave_place(key, place) redis.pcall('ZREM', key .. '#waiting', place) end
+-- Returns 1 if the place was there.
+local function leave_place(key, place) return redis.pcall('ZREM', key .. '#waiting', place) end
 -- Returns the place that has waited longest, and its score.
 local function first_place(key)
     local first = redis.pcall('ZREVRANGE', key .. '#waiting', '0', '0', 'WITHSCORES')
@@ -18,7 +19,5 @@ end
 -- Sets the key, which is absent, to a place.
 local function reserve(key, place)
     local id, reserved = string.match(place or '', '^(next#%x+) (%d+)$')
-    if not id then return end
-    leave_place(key, place)
-    redis.call('SET', key, id, 'PX', reserved)
+    if id and leave_place(key, place) == 1 then redis.call('SET', key, id, 'PX', reserved) end
 end

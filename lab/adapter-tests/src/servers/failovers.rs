@@ -38,7 +38,7 @@ enum End {
 
 const ENDS: [End; 4] = [End::Killed, End::Paused, End::Manual, End::CutOff];
 
-/// What a run has seen.
+/// The counts of a run.
 #[derive(Default)]
 struct Seen {
     /// The times of the grants of another resource, which a task requests all the time.

@@ -132,7 +132,7 @@ pub(crate) enum Kind {
     },
     /// Release.
     Release {
-        /// What becomes of the place.
+        /// The effect on the place.
         place: Fate,
         /// True if the release hands over to nobody.
         open: bool,
@@ -152,7 +152,7 @@ impl Kind {
     }
 }
 
-/// What a release does with a place.
+/// The effect of a release on a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It names none.

@@ -20,7 +20,7 @@ pub(crate) struct Pair {
     simulated: Server,
     connections: Vec<Connection>,
     settings: Settings,
-    /// What was not equal.
+    /// The difference.
     differences: Vec<String>,
 }
 

@@ -1,0 +1,168 @@
+//! The order of the requests of different clients.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::*;
+use redlock_core::node::{Claim, LockNode, Place, Request, Token, Ttl};
+use redlock_core::{ErrorKind, Guard, IntoResources as _, JobOutcome, Redlock};
+
+type Log = Arc<Mutex<Vec<u32>>>;
+
+/// Starts a request of a client, which holds the lock for a millisecond.
+fn contend(world: &World, redlock: &Redlock, name: u32, log: &Log) {
+    let (redlock, there, log) = (redlock.clone(), world.clone(), Arc::clone(log));
+    world.spawn(async move {
+        let guard = redlock.lock("a", TTL).wait_unbounded().await.unwrap();
+        log.lock().unwrap().push(name);
+        there.sleep(MS).await;
+        guard.release().await.unwrap();
+    });
+}
+
+/// Acquires the lock with a token whose release reserves the lock for a waiter: 15 of 16 tokens.
+async fn reserving(world: &World) -> Guard {
+    loop {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        world.settle().await;
+        let token = world.nodes[0].inner().holder("a").unwrap();
+        if token.as_bytes().last().unwrap() % 16 != 0 {
+            return guard;
+        }
+        guard.release().await.unwrap();
+    }
+}
+
+/// Enters a place on every node, as a client that dies afterwards.
+async fn enter_dead(world: &World, waited: Duration) {
+    let id = Token::from_bytes(format!("next#{}", "d".repeat(40)));
+    let place = Place::new(id, waited, NODE_TIMEOUT);
+    let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes("dead")).with_place(place);
+    for node in &world.nodes {
+        node.inner().call(Request::Release(claim.clone())).await.unwrap();
+    }
+}
+
+#[test]
+fn clients_acquire_in_the_order_of_their_requests() {
+    with_watching(async |world| {
+        let log = Log::default();
+        let clients: Vec<_> = (0..6).map(|_| world.other_client()).collect();
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        for (name, client) in (0..).zip(&clients) {
+            contend(&world, client, name, &log);
+            world.sleep(MS).await;
+        }
+        guard.release().await.unwrap();
+        world.sleep(TTL).await;
+        assert_eq!(vec![0, 1, 2, 3, 4, 5], *log.lock().unwrap());
+        world.nothing_left().await;
+    });
+}
+
+/// The release of each task carries the place of the next one.
+#[test]
+fn a_process_with_many_tasks_and_one_with_a_single_task_are_in_one_order() {
+    with_watching(async |world| {
+        let (log, other) = (Log::default(), world.other_client());
+        let guard = world.other_client().lock("a", TTL).await.unwrap();
+        for name in 0..12 {
+            // Of these, the other process has only the fourth.
+            contend(&world, if name == 3 { &other } else { &world.redlock }, name, &log);
+            world.sleep(MS).await;
+        }
+        guard.release().await.unwrap();
+        world.sleep(TTL).await;
+        let log = log.lock().unwrap();
+        let position = log.iter().position(|name| *name == 3).unwrap();
+        // The first task of a process that finds out about the other one may be overtaken once.
+        assert!((2..=4).contains(&position), "{log:?}");
+        assert_eq!(12, log.len());
+    });
+}
+
+#[test]
+fn a_request_that_gives_up_leaves_its_place() {
+    with_watching(async |world| {
+        let (hasty, last) = (world.other_client(), world.other_client());
+        let guard = reserving(&world).await;
+        assert!(hasty.lock("a", TTL).max_wait(10 * MS).await.is_err());
+        let waiting = world.time(last.lock("a", TTL).wait_unbounded());
+        let ((next, took), ()) = both(waiting, async {
+            world.sleep(MS).await;
+            guard.release().await.unwrap();
+        })
+        .await;
+        next.unwrap().release().await.unwrap();
+        assert!(took < 10 * MS, "the lock was reserved for a request that has ended: {took:?}");
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_waiter_that_died_delays_the_others_by_one_reservation() {
+    with_watching(async |world| {
+        let waiter = world.other_client();
+        let guard = reserving(&world).await;
+        enter_dead(&world, TTL).await;
+        let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
+        let ((next, took), ()) = both(waiting, async {
+            world.sleep(MS).await;
+            guard.release().await.unwrap();
+        })
+        .await;
+        next.unwrap().release().await.unwrap();
+        assert!(took > NODE_TIMEOUT && took < NODE_TIMEOUT + 20 * MS, "{took:?}");
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_reservation_is_no_holder() {
+    with_watching(async |world| {
+        let reserve = |ttl| {
+            for node in &world.nodes {
+                node.inner().set_holder("a", Token::from_bytes(format!("next#{}", "d".repeat(40))), ttl);
+            }
+        };
+        reserve(Ttl::new(NODE_TIMEOUT).unwrap());
+        assert!(world.redlock.inspect("a").await.unwrap().is_free());
+        assert!(world.redlock.lock("a", TTL).try_now().await.unwrap().is_none());
+        let error = world.redlock.lock("a", TTL).max_wait(MS).await.unwrap_err();
+        assert_eq!((ErrorKind::Contended, None), (error.kind(), error.holder()));
+        assert!(error.to_string().contains("reserved for a client that has waited longer"), "{error}");
+    });
+}
+
+/// The client that waits may have died, and no other machine would run the job in this period.
+#[test]
+fn a_job_is_not_skipped_because_of_a_reservation() {
+    with_watching(async |world| {
+        for node in &world.nodes {
+            let place = Token::from_bytes(format!("next#{}", "d".repeat(40)));
+            node.inner().set_holder("a", place, Ttl::new(NODE_TIMEOUT).unwrap());
+        }
+        let job = world.redlock.lock("a", TTL).once_per(3_600_000 * MS, async |_| Ok::<_, ()>(()));
+        assert!(matches!(job.await.unwrap(), JobOutcome::Ran(Ok(()))));
+    });
+}
+
+/// Its reservation would last until its next attempt.
+#[test]
+fn a_request_that_polls_rarely_has_no_place() {
+    for (delay, has_place) in [(200 * MS, true), (1_000 * MS, false)] {
+        with_five(async move |world| {
+            let waiter = world.other_client();
+            let guard = reserving(&world).await;
+            let waiting = waiter.lock("a", TTL).retry_delay(delay);
+            world.spawn(async move { drop(waiting.await) });
+            world.sleep(MS).await;
+            guard.release().await.unwrap();
+            let is_reserved = world.redlock.lock("a", TTL).try_now().await.unwrap().is_none();
+            assert_eq!(has_place, is_reserved, "{delay:?}");
+        });
+    }
+}
