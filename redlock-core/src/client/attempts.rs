@@ -282,9 +282,7 @@ impl CheckedRequest {
             let Some(retry_cause) = failure.retry_cause() else {
                 return Err(self.error(failure));
             };
-            if retry_cause == RetryCause::Contended {
-                waiter.denied(|| self.standing(start, policy), &token, failure.has_grants());
-            }
+            waiter.keep(failure.take_place());
             if let Some(place) = place.as_ref().filter(|_| !unconfirmed.is_empty()) {
                 if Box::pin(self.overtook(&failure, place, &mut unconfirmed, policy)).await {
                     continue;

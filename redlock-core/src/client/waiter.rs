@@ -1,7 +1,5 @@
 //! A request that waits among those of other processes.
 
-use std::mem;
-
 use crate::client::attempts::CheckedRequest;
 use crate::decide::pending_release::WriteState;
 use crate::decide::standing::Standing;
@@ -33,18 +31,10 @@ impl<'a> Waiter<'a> {
         Some((**standing).clone())
     }
 
-    /// Enters the places after the attempt with this token was denied. `first` is that of a request without a place.
-    pub(super) fn denied(
-        &mut self,
-        first: impl FnOnce() -> Option<Standing>,
-        attempt: &Token,
-        is_split: bool,
-    ) {
-        if self.standing.is_none() {
-            self.standing = first().map(Box::new);
-        }
-        if let Some(standing) = &mut self.standing {
-            standing.denied(attempt, is_split);
+    /// Takes over the place that a failed attempt has kept.
+    pub(super) fn keep(&mut self, place: Option<Standing>) {
+        if let Some(place) = place {
+            self.standing = Some(Box::new(place));
         }
     }
 
@@ -55,7 +45,7 @@ impl<'a> Waiter<'a> {
 
     /// Ends the wait: the attempt that acquired the lock has left the places.
     pub(super) fn acquired(mut self) {
-        drop(mem::take(&mut self.standing));
+        let _left = self.standing.take().and_then(|mut standing| standing.leave());
     }
 
     /// Leaves the places on all nodes. A node that does not reply keeps the place for some seconds.

@@ -6,7 +6,8 @@
 //! Requests that have waited equally long may be first on some nodes each, and none gets a quorum. Each of them then waits
 //! a random time less in the eyes of all nodes, so that one of them is first everywhere.
 
-use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::decide::backoff::{MIN_DELAY, equal_jitter};
@@ -14,13 +15,21 @@ use crate::types::instant::Instant;
 use crate::types::place::Place;
 use crate::types::token::Token;
 
+/// A stay in the places. Clones share it.
+///
+/// A node that denies an attempt late enters the place, unless the request has left the places meanwhile.
+#[derive(Clone, Debug, Default)]
+struct Entered {
+    has_left: Arc<AtomicBool>,
+}
+
 /// The place of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     /// `None` before the first attempt was denied.
     id: Option<Token>,
-    /// True while the request is in the places of the nodes.
-    is_entered: bool,
+    /// `None` while the request is not in the places of the nodes.
+    entered: Option<Entered>,
     /// The start of the request, moved by the splits so far.
     since: Instant,
     reserved_for: Duration,
@@ -33,12 +42,12 @@ pub(crate) struct Standing {
 impl Standing {
     /// Creates the place of a request that began at `since`, and has not been denied yet.
     pub(crate) fn new(since: Instant, reserved_for: Duration) -> Self {
-        Self { id: None, is_entered: false, since, reserved_for, splits: 0, if_split: Duration::ZERO }
+        Self { id: None, entered: None, since, reserved_for, splits: 0, if_split: Duration::ZERO }
     }
 
     /// Returns the identity of the place, while the request is in the places.
     pub(crate) fn id(&self) -> Option<&Token> {
-        self.id.as_ref().filter(|_| self.is_entered)
+        self.id.as_ref().filter(|_| self.entered.is_some())
     }
 
     /// Returns the place as one that is left, if the request was ever in the places. Nodes that could not be reached may
@@ -54,12 +63,12 @@ impl Standing {
 
     /// Returns the same request, with a place that is entered on the nodes already.
     pub(crate) fn entered(self, place: Token) -> Self {
-        Self { id: Some(place), is_entered: true, ..self }
+        Self { id: Some(place), entered: Some(Entered::default()), ..self }
     }
 
     /// Prepares the next attempt.
     pub(crate) fn prepare(&mut self, random: u64) {
-        self.if_split = if self.is_entered { spread(self.splits, random) } else { Duration::ZERO };
+        self.if_split = if self.entered.is_some() { spread(self.splits, random) } else { Duration::ZERO };
     }
 
     /// Returns the place for an attempt, unless the request has none yet.
@@ -71,7 +80,7 @@ impl Standing {
     /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it.
     pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {
         self.id.get_or_insert_with(|| Token::of_place(attempt));
-        self.is_entered = true;
+        self.entered.get_or_insert_default();
         self.splits = if is_split { self.splits + 1 } else { 0 };
         if is_split {
             self.since = self.since + self.if_split;
@@ -80,7 +89,13 @@ impl Standing {
 
     /// Leaves the places, and keeps the identity. Returns the place to be left, if the request was in the places.
     pub(crate) fn leave(&mut self) -> Option<Place> {
-        mem::take(&mut self.is_entered).then(|| self.left()).flatten()
+        self.entered.take()?.has_left.store(true, Ordering::Relaxed);
+        self.left()
+    }
+
+    /// Returns whether the request has left the places since this copy of its place was made.
+    pub(crate) fn has_left(&self) -> bool {
+        self.entered.as_ref().is_none_or(|entered| entered.has_left.load(Ordering::Relaxed))
     }
 }
 
@@ -133,8 +148,13 @@ mod tests {
         assert_eq!(Some(Duration::from_millis(10)), place.waited);
         standing.denied(&Token::random(|bytes| bytes.fill(1), None), false);
         assert_eq!(place, standing.place(at(20)).unwrap(), "it keeps its place");
+        let copy = standing.clone();
+        assert!(!copy.has_left());
         assert_eq!(Some(place.given_up()), standing.leave());
         assert_eq!(None, standing.place(at(20)));
+        assert!(copy.has_left(), "a node that denies late is not to enter the place");
+        standing.denied(&attempt(), false);
+        assert!(copy.has_left() && !standing.has_left(), "the next stay is another one");
     }
 
     #[test]

@@ -62,7 +62,7 @@ struct InLine {
     standing: Standing,
     /// The claim of the acquisition, if the request has a place already.
     entering: Option<Claim>,
-    /// The claim of the first releases, if the attempt is lost and the request keeps its place.
+    /// The claim of the next releases, if the attempt is lost and the request keeps its place.
     staying: Option<Claim>,
 }
 
@@ -91,6 +91,13 @@ pub(crate) enum Lane {
     Stay,
     /// The end of the place of a request that has acquired the lock.
     Leave,
+}
+
+impl InLine {
+    /// Sets the claim of the next releases, which keep the place.
+    fn stay(&mut self, claim: &Claim, now: Instant) {
+        self.staying = self.standing.place(now).map(|place| claim.with_place(place));
+    }
 }
 
 impl Acquire {
@@ -189,7 +196,7 @@ impl Acquire {
         let is_denied = matches!(decision, Decision::Lost(Some(Lost::Denied)));
         let Some(place) = self.place.as_mut().filter(|_| is_denied) else { return false };
         place.standing.denied(self.record.claim.token(), self.votes.tally().granted() > 0);
-        place.staying = place.standing.place(now).map(|place| self.record.claim.with_place(place));
+        place.stay(&self.record.claim, now);
         true
     }
 
@@ -239,8 +246,17 @@ impl Acquire {
                     // A claim that was never sent gets one release, too. It is not repeated.
                     lease.peers[node].begin_release();
                 });
+                // The node was late. The request may still wait.
+                let is_denied = matches!(outcome, Outcome::Denied(_));
+                let waits =
+                    |place: &&mut InLine| is_denied && place.staying.is_some() && !place.standing.has_left();
+                let place = self.place.as_mut().filter(waits);
+                let lane = if place.is_some() { Lane::Stay } else { Lane::Release };
+                if let Some(place) = place {
+                    place.stay(&self.record.claim, at);
+                }
                 self.votes.put(node, outcome, server, at);
-                io.send(node, Lane::Release);
+                io.send(node, lane);
             }
         }
     }
@@ -280,7 +296,11 @@ impl Acquire {
                 }
             }
         };
-        Some(Failure::new(Aim::Lock, cause, votes.clone()))
+        let place = self.place.as_ref().filter(|place| place.staying.is_some());
+        Some(
+            Failure::new(Aim::Lock, cause, votes.clone())
+                .keeps_place(place.map(|place| place.standing.clone())),
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::decide::backoff::RetryCause;
+use crate::decide::standing::Standing;
 use crate::decide::tally::Cause as Lost;
 use crate::decide::votes::Votes;
 use crate::round::nodes::Nodes;
@@ -24,6 +25,8 @@ struct Inner {
     votes: Votes,
     /// Why the lock is no longer held, if it was held before.
     loss: Option<Loss>,
+    /// The place of the request on the nodes, if the attempt has kept it.
+    place: Option<Standing>,
 }
 
 /// What the round was to achieve.
@@ -63,7 +66,7 @@ pub(crate) enum Cause {
 
 impl Failure {
     pub(crate) fn new(aim: Aim, cause: Cause, votes: Votes) -> Self {
-        Self(Box::new(Inner { aim, cause, votes, loss: None }))
+        Self(Box::new(Inner { aim, cause, votes, loss: None, place: None }))
     }
 
     /// Creates the failure of a round that was lost for lack of votes.
@@ -86,6 +89,17 @@ impl Failure {
             Lost::NoQuorum => Cause::NoQuorum,
         };
         Self::new(aim, cause, votes)
+    }
+
+    /// Adds the place that the attempt has kept.
+    pub(crate) fn keeps_place(mut self, place: Option<Standing>) -> Self {
+        self.0.place = place;
+        self
+    }
+
+    /// Takes the place that the attempt has kept.
+    pub(crate) fn take_place(&mut self) -> Option<Standing> {
+        self.0.place.take()
     }
 
     /// Adds why the lock is no longer held.
@@ -129,11 +143,6 @@ impl Failure {
         self.0.cause == Cause::Split
     }
 
-    /// Returns whether some nodes granted the attempt.
-    pub(crate) fn has_grants(&self) -> bool {
-        self.0.votes.tally().granted() > 0
-    }
-
     /// Returns the kind of the public error.
     pub(crate) fn kind(&self) -> ErrorKind {
         match &self.0.cause {
@@ -165,7 +174,7 @@ impl Failure {
     }
 
     fn message(&self, what: impl fmt::Display) -> String {
-        let Inner { aim, cause, votes, loss: _ } = &*self.0;
+        let Inner { aim, cause, votes, .. } = &*self.0;
         let (tally, nodes, quorum) = (votes.tally(), votes.len(), votes.quorum());
         let (verb, granted) = match aim {
             Aim::Lock => ("lock", "granted"),
