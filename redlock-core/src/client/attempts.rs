@@ -236,7 +236,7 @@ impl CheckedRequest {
         // The leases of this process whose releases precede the next attempt and are not confirmed yet.
         let mut unconfirmed = Vec::new();
         // If the request is dropped, this gives its place on the nodes up.
-        let mut waiter = Waiter::new(self);
+        let mut waiter = Waiter::new(handle, &self.resources);
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
@@ -270,7 +270,7 @@ impl CheckedRequest {
             };
             let began = just_now.take().unwrap_or_else(|| handle.now());
             let token = self.token();
-            let standing = waiter.prepare().or_else(|| self.standing(start, policy));
+            let standing = waiter.prepare(|| self.random()).or_else(|| self.standing(start, policy));
             let attempt = self.attempt(token.clone(), began, standing);
             let mut failure = match self.make(attempt, permit).await? {
                 Ok(guard) => {

@@ -1,22 +1,26 @@
 //! A request that waits among those of other processes.
 
-use crate::client::attempts::CheckedRequest;
+use std::sync::Arc;
+
 use crate::decide::pending_release::WriteState;
 use crate::decide::standing::Standing;
 use crate::round::Cleanup;
+use crate::round::nodes::Nodes;
 use crate::types::claim::Claim;
+use crate::types::resource::Resources;
 use crate::types::token::Token;
 
 /// The place of a request on the nodes, once it has one. If it is dropped, it gives the place up.
 pub(super) struct Waiter<'a> {
-    request: &'a CheckedRequest,
+    nodes: &'a Arc<Nodes>,
+    resources: &'a Resources,
     /// Boxed, because most requests never wait.
     standing: Option<Box<Standing>>,
 }
 
 impl<'a> Waiter<'a> {
-    pub(super) fn new(request: &'a CheckedRequest) -> Self {
-        Self { request, standing: None }
+    pub(super) fn new(nodes: &'a Arc<Nodes>, resources: &'a Resources) -> Self {
+        Self { nodes, resources, standing: None }
     }
 
     /// Takes over a place that a release of this process has entered. `first` is that of a request without a place.
@@ -25,9 +29,9 @@ impl<'a> Waiter<'a> {
     }
 
     /// Prepares an attempt. Returns what it needs to know, if the request has had a place.
-    pub(super) fn prepare(&mut self) -> Option<Standing> {
+    pub(super) fn prepare(&mut self, random: impl FnOnce() -> u64) -> Option<Standing> {
         let standing = self.standing.as_mut()?;
-        standing.prepare(self.request.random());
+        standing.prepare(random());
         Some((**standing).clone())
     }
 
@@ -51,8 +55,8 @@ impl<'a> Waiter<'a> {
     /// Leaves the places on all nodes. A node that does not reply keeps the place for some seconds.
     pub(super) fn give_up(&mut self) {
         let Some(place) = self.standing.as_mut().and_then(|standing| standing.leave()) else { return };
-        let nodes = &self.request.handle;
-        let claim = Claim::of_place(self.request.resources.clone(), place);
+        let nodes = self.nodes;
+        let claim = Claim::of_place(self.resources.clone(), place);
         for node in (0..nodes.peers.len()).filter(|node| nodes.peers[*node].profile.places) {
             let (due, release) = (nodes.now(), WriteState::default().pending_release());
             nodes.clean_up(Cleanup { node, due, claim: claim.clone(), release });

@@ -6,6 +6,7 @@
 //! Requests that have waited equally long may be first on some nodes each, and none gets a quorum. Each of them then waits
 //! a random time less in the eyes of all nodes, so that one of them is first everywhere.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,12 +16,13 @@ use crate::types::instant::Instant;
 use crate::types::place::Place;
 use crate::types::token::Token;
 
-/// A stay in the places. Clones share it.
+/// The time between two attempts in which the request is in the places. Clones share it.
 ///
-/// A node that denies an attempt late enters the place, unless the request has left the places meanwhile.
+/// A node that replies late to a failed attempt enters the place, unless this time is over. If there has been another
+/// attempt since, that one enters the place, or has ended it.
 #[derive(Clone, Debug, Default)]
-struct Entered {
-    has_left: Arc<AtomicBool>,
+struct Stay {
+    is_over: Arc<AtomicBool>,
 }
 
 /// The place of one request.
@@ -29,7 +31,7 @@ pub(crate) struct Standing {
     /// `None` before the first attempt was denied.
     id: Option<Token>,
     /// `None` while the request is not in the places of the nodes.
-    entered: Option<Entered>,
+    entered: Option<Stay>,
     /// The start of the request, moved by the splits so far.
     since: Instant,
     reserved_for: Duration,
@@ -63,12 +65,15 @@ impl Standing {
 
     /// Returns the same request, with a place that is entered on the nodes already.
     pub(crate) fn entered(self, place: Token) -> Self {
-        Self { id: Some(place), entered: Some(Entered::default()), ..self }
+        Self { id: Some(place), entered: Some(Stay::default()), ..self }
     }
 
     /// Prepares the next attempt.
     pub(crate) fn prepare(&mut self, random: u64) {
         self.if_split = if self.entered.is_some() { spread(self.splits, random) } else { Duration::ZERO };
+        if let Some(stay) = &mut self.entered {
+            mem::take(stay).end();
+        }
     }
 
     /// Returns the place for an attempt, unless the request has none yet.
@@ -89,13 +94,19 @@ impl Standing {
 
     /// Leaves the places, and keeps the identity. Returns the place to be left, if the request was in the places.
     pub(crate) fn leave(&mut self) -> Option<Place> {
-        self.entered.take()?.has_left.store(true, Ordering::Relaxed);
+        self.entered.take()?.end();
         self.left()
     }
 
-    /// Returns whether the request has left the places since this copy of its place was made.
-    pub(crate) fn has_left(&self) -> bool {
-        self.entered.as_ref().is_none_or(|entered| entered.has_left.load(Ordering::Relaxed))
+    /// Returns whether the request has made another attempt, or has left the places, since this copy was made.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.entered.as_ref().is_none_or(|stay| stay.is_over.load(Ordering::Relaxed))
+    }
+}
+
+impl Stay {
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -149,12 +160,16 @@ mod tests {
         standing.denied(&Token::random(|bytes| bytes.fill(1), None), false);
         assert_eq!(place, standing.place(at(20)).unwrap(), "it keeps its place");
         let copy = standing.clone();
-        assert!(!copy.has_left());
+        assert!(!copy.is_outdated());
         assert_eq!(Some(place.given_up()), standing.leave());
         assert_eq!(None, standing.place(at(20)));
-        assert!(copy.has_left(), "a node that denies late is not to enter the place");
+        assert!(copy.is_outdated(), "a node that replies late is not to enter the place");
         standing.denied(&attempt(), false);
-        assert!(copy.has_left() && !standing.has_left(), "the next stay is another one");
+        assert!(copy.is_outdated() && !standing.is_outdated());
+        let copy = standing.clone();
+        standing.prepare(0);
+        assert!(copy.is_outdated(), "the next attempt enters the place");
+        assert!(!standing.is_outdated());
     }
 
     #[test]

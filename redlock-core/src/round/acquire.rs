@@ -247,9 +247,10 @@ impl Acquire {
                     lease.peers[node].begin_release();
                 });
                 // The node was late. The request may still wait.
-                let is_denied = matches!(outcome, Outcome::Denied(_));
-                let waits =
-                    |place: &&mut InLine| is_denied && place.staying.is_some() && !place.standing.has_left();
+                let is_reply = !matches!(outcome, Outcome::Failed(_) | Outcome::TimedOut);
+                let waits = |place: &&mut InLine| {
+                    is_reply && place.staying.is_some() && !place.standing.is_outdated()
+                };
                 let place = self.place.as_mut().filter(waits);
                 let lane = if place.is_some() { Lane::Stay } else { Lane::Release };
                 if let Some(place) = place {

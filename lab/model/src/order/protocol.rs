@@ -242,7 +242,8 @@ impl Turns {
         note_entered(state);
     }
 
-    /// Releases a failed attempt on the nodes that have replied. The others follow when they reply.
+    /// Releases a failed attempt on the nodes that have replied. The others follow when they reply, with the place if the
+    /// request still waits and has made no other attempt.
     pub(crate) fn give_back(self, state: &mut State, number: usize, penalty: u8, open: bool) {
         let votes = state.nodes.map(|node| node.links[number].vote);
         let is_usable = votes.iter().filter(|vote| **vote == Vote::Failed).count() < QUORUM;
@@ -286,13 +287,19 @@ impl Turns {
     ) {
         let Kind::Acquire { placed } = message.kind else { return };
         if !state.is_awaited(client, message) {
-            let Client { phase, attempt, .. } = state.clients[client];
+            let Client { phase, attempt, requests, plain, penalty, .. } = state.clients[client];
+            let is_current = (requests, attempt) == (message.request + 1, message.attempt) && !plain;
+            let waits = is_current && matches!(phase, Phase::Waiting | Phase::Failed);
             let link = &mut state.nodes[node].links[client];
             if phase == Phase::Held && attempt == message.attempt {
                 link.vote = if granted { Vote::Granted } else { Vote::Denied };
                 if placed && !granted && self.variant != Variant::LockKeepsItsPlace {
                     link.send(Message { kind: LEFT, ..message });
                 }
+            } else if waits {
+                // The node enters the place, or the penalty.
+                let kind = Kind::Release { place: Fate::Kept, open: false };
+                link.send(Message { kind, penalty, ..message });
             } else if phase != Phase::Dead && (granted || link.stray.is_some()) {
                 link.release(message);
             }
