@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::*;
 use redlock_core::node::{Claim, LockNode, Place, Request, Token, Ttl};
 use redlock_core::{ErrorKind, Guard, IntoResources as _, JobOutcome, Redlock};
+use redlock_testkit::{Fault, Operation};
 
 type Log = Arc<Mutex<Vec<u32>>>;
 
@@ -165,4 +166,39 @@ fn a_request_that_polls_rarely_has_no_place() {
             assert_eq!(has_place, is_reserved, "{delay:?}");
         });
     }
+}
+
+/// A round is decided by a quorum of replies. The other nodes must know the waiter too.
+#[test]
+fn a_node_that_replies_late_enters_the_place() {
+    with_watching(async |world| {
+        let waiter = world.other_client();
+        let guard = reserving(&world).await;
+        world.nodes[4].inject(Fault::delay(20 * MS).on(Operation::Acquire).times(1));
+        let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
+        let ((next, _), ()) = both(waiting, async {
+            world.sleep(30 * MS).await;
+            guard.release().await.unwrap();
+            let holder = world.nodes[4].inner().holder("a").expect("the node has not reserved the lock");
+            assert!(holder.as_bytes().starts_with(b"next#"));
+        })
+        .await;
+        next.unwrap().release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+/// The request has given up before the node replied.
+#[test]
+fn a_node_that_replies_too_late_enters_nothing() {
+    with_watching(async |world| {
+        let hasty = world.other_client();
+        let guard = reserving(&world).await;
+        world.nodes[4].inject(Fault::delay(20 * MS).on(Operation::Acquire).times(1));
+        assert!(hasty.lock("a", TTL).max_wait(10 * MS).await.is_err());
+        world.sleep(30 * MS).await;
+        guard.release().await.unwrap();
+        world.settle().await;
+        assert_eq!(None, world.nodes[4].inner().holder("a"), "a request that has ended has a reservation");
+    });
 }
