@@ -62,8 +62,9 @@ pub(crate) async fn retries_after_errors_are_no_hot_loop<A: Adapter>() {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn max_attempts_limits_the_attempts<A: Adapter>() {
     let servers = five();
-    let redlock = warm::<A>(&servers).await;
-    let guard = redlock.lock("a", 6 * TTL).await.unwrap();
+    // Another client: in the queue of one, the request would wait for the end of the validity.
+    let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let guard = other.lock("a", 6 * TTL).await.unwrap();
     granted_by_all(&guard).await;
     let count = |command: &str| servers[0].commandstats(command);
     let (sets, scripts) = (count("set"), count("evalsha"));
