@@ -80,12 +80,11 @@ fn forward(from: TcpStream, to: TcpStream, link: Link) {
 
 fn read(mut from: TcpStream, sender: &Sender<(Instant, Vec<u8>)>, link: Link) {
     let mut buffer = vec![0; 1 << 16];
-    let mut dice = Dice::new();
     let mut last = Instant::now();
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        let stall = if dice.below(100) < link.stalls { STALL } else { Duration::ZERO };
+        let stall = if fastrand::u64(..100) < link.stalls { STALL } else { Duration::ZERO };
         let micros = u64::try_from(link.jitter.as_micros()).expect("the time is a few milliseconds");
-        let jitter = Duration::from_micros(dice.below(micros + 1));
+        let jitter = Duration::from_micros(fastrand::u64(..=micros));
         // Nothing overtakes on a connection.
         last = last.max(Instant::now() + link.delay / 2 + jitter + stall);
         if sender.send((last, buffer[..count].to_vec())).is_err() {
@@ -103,23 +102,4 @@ fn write(mut to: TcpStream, receiver: &Receiver<(Instant, Vec<u8>)>) {
     }
     // It fails only if the connection has ended already.
     let _ = to.shutdown(Shutdown::Both);
-}
-
-/// A small generator of random numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn new() -> Self {
-        let mut seed = [0; 8];
-        getrandom::fill(&mut seed).expect("the system has random numbers");
-        Self(u64::from_ne_bytes(seed) | 1)
-    }
-
-    /// Returns a number below `limit`, by xorshift.
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
 }

@@ -10,7 +10,7 @@ use redlock_redis_rs::Lease;
 use redlock_testkit::RedisServer;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::records::{self, Recorder, millis, nanos, now};
+use crate::records::{self, Recorder, millis, nanos, now, urls};
 
 const PROCESSES: usize = 5;
 const TTL: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ impl Candidates<'_> {
     fn start(&mut self) -> Child {
         self.started += 1;
         let file = self.directory.join(self.started.to_string());
-        records::start("lead-process", self.servers, &file, &[])
+        records::start("lead-process", &urls(self.servers), &file, &[])
     }
 
     fn signal(&self, number: usize, signal: Signal) {

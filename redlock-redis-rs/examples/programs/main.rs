@@ -13,6 +13,8 @@
 #![allow(clippy::cast_precision_loss)] // counts are far below the precision of an f64
 
 mod lead;
+#[path = "../../../benches/ratios/network.rs"]
+mod network;
 mod readers;
 mod records;
 mod slots;

@@ -49,9 +49,13 @@ pub(crate) fn millis(nanos: u64) -> f64 {
     Duration::from_nanos(nanos).as_secs_f64() * 1000.0
 }
 
+/// Returns the addresses of servers.
+pub(crate) fn urls(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(RedisServer::url).collect()
+}
+
 /// Starts this program again, as a process with its own record.
-pub(crate) fn start(program: &str, servers: &[RedisServer], file: &Path, more: &[String]) -> Child {
-    let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+pub(crate) fn start(program: &str, urls: &[String], file: &Path, more: &[String]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([program, &urls.join(",")]).arg(file).args(more).spawn().unwrap()
 }

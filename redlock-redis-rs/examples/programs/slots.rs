@@ -6,7 +6,7 @@ use std::time::Duration;
 use redlock_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::records::{self, Recorder, millis, now};
+use crate::records::{self, Recorder, millis, now, urls};
 
 const PROCESSES: usize = 10;
 const TASKS: usize = 100;
@@ -45,7 +45,7 @@ pub(crate) fn measure(rounds: usize) {
     let (servers, directory) = (RedisServer::start_many(5), tempfile::tempdir().unwrap());
     let start = |number: usize| {
         let file = directory.path().join(number.to_string());
-        records::start("slots-process", &servers, &file, &[rounds.to_string()])
+        records::start("slots-process", &urls(&servers), &file, &[rounds.to_string()])
     };
     let processes: Vec<_> = (0..PROCESSES).map(start).collect();
     for mut process in processes {

@@ -1,37 +1,50 @@
-//! The turns of processes that contend for one lock: the share of each process, its longest wait, and overlaps.
+//! The turns of processes that contend for one lock: the share of each process, its longest wait, overlaps, and the time
+//! that the servers computed.
 
 use std::time::Duration;
 
 use redlock_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::records::{self, Recorder, millis, nanos, now};
+use crate::network::{Link, proxies};
+use crate::records::{self, Recorder, millis, nanos, now, urls};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// The tasks of one process, and the time that each spends between two locks.
+/// The tasks of one process, the time that each spends between two locks, and the delay of a round trip to the servers.
+#[derive(Clone, Copy, Default)]
 struct Contender {
     tasks: usize,
     think: Duration,
+    delay: Duration,
 }
 
 /// Measures each group of processes, one after the other.
 pub(crate) fn measure(seconds: u64, hold: Duration) {
-    let contender = |tasks, think| Contender { tasks, think: Duration::from_millis(think) };
-    group("1 task that thinks 5 ms, 16 tasks", &[contender(1, 5), contender(16, 0)], seconds, hold);
-    group("1 task, 16 tasks", &[contender(1, 0), contender(16, 0)], seconds, hold);
-    group("3 processes of 1 task", &[contender(1, 0), contender(1, 0), contender(1, 0)], seconds, hold);
+    let tasks = |tasks| Contender { tasks, ..Contender::default() };
+    let thinks = Contender { think: Duration::from_millis(5), ..tasks(1) };
+    let far = Contender { delay: Duration::from_millis(20), ..tasks(4) };
+    group("1 task that thinks 5 ms, 16 tasks", &[thinks, tasks(16)], seconds, hold);
+    group("1 task, 16 tasks", &[tasks(1), tasks(16)], seconds, hold);
+    group("3 processes of 1 task", &[tasks(1); 3], seconds, hold);
+    let mut ten = [tasks(4); 10];
+    ten[0] = far;
+    group("10 processes of 4 tasks, the first 20 ms away", &ten, seconds, hold);
 }
 
 fn group(name: &str, contenders: &[Contender], seconds: u64, hold: Duration) {
     let servers = RedisServer::start_many(5);
     let directory = tempfile::tempdir().unwrap();
+    let mut links = Vec::new();
     let processes: Vec<_> = (0..)
         .zip(contenders)
-        .map(|(number, Contender { tasks, think })| {
+        .map(|(number, Contender { tasks, think, delay })| {
             let file = directory.path().join(format!("{number}"));
+            let (proxies, far) = proxies(&servers, &[Link { delay: *delay, ..Link::default() }; 5]);
+            links.push(proxies);
+            let urls = if delay.is_zero() { urls(&servers) } else { far };
             let more = [number, u64::try_from(*tasks).unwrap(), nanos(*think), nanos(hold), seconds];
-            records::start("turns-process", &servers, &file, &more.map(|number| number.to_string()))
+            records::start("turns-process", &urls, &file, &more.map(|number| number.to_string()))
         })
         .collect();
     for mut process in processes {
@@ -41,13 +54,25 @@ fn group(name: &str, contenders: &[Contender], seconds: u64, hold: Duration) {
     turns.sort_unstable();
     let overlaps = turns.windows(2).filter(|pair| pair[1][0] < pair[0][1]).count();
     let total = turns.len();
-    println!("{name}, hold {hold:?}: {} turns/s, {overlaps} overlaps", total as u64 / seconds);
+    let computed = 1e6 * servers.iter().map(computed).sum::<f64>() / total as f64;
+    let rate = total as u64 / seconds;
+    println!(
+        "{name}, hold {hold:?}: {rate} turns/s, {overlaps} overlaps, {computed:.0} us of all servers per turn"
+    );
     for (number, Contender { tasks, .. }) in (0_u64..).zip(contenders) {
         let of: Vec<_> = turns.iter().filter(|turn| turn[3] == number).collect();
         let longest = of.iter().map(|turn| turn[2]).max().unwrap_or(0);
         let share = 100.0 * of.len() as f64 / total as f64;
         println!("  {tasks:2} tasks: {share:4.1} % of the turns, longest wait {:.0} ms", millis(longest));
     }
+}
+
+/// Returns the seconds that a server has computed.
+fn computed(server: &RedisServer) -> f64 {
+    let info = server.command(&["INFO", "cpu"]);
+    let seconds =
+        |name| info.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse::<f64>().unwrap();
+    seconds("used_cpu_user:") + seconds("used_cpu_sys:")
 }
 
 /// One process: records the beginning and the end of each hold, the wait, and the number of the process.
