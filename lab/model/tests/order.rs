@@ -13,7 +13,7 @@ fn nothing_is_violated(scope: Scope, states: usize) {
 
 #[test]
 fn two_waiters_violate_nothing() {
-    nothing_is_violated(SMALL, 176_014);
+    nothing_is_violated(SMALL, 138_604);
 }
 
 /// Variants whose traces need many states.

@@ -11,22 +11,26 @@ use crate::records::{self, Recorder, millis, nanos, now, urls};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// The tasks of one process, the time that each spends between two locks, and the delay of a round trip to the servers.
-#[derive(Clone, Copy, Default)]
+/// The tasks of one process, the time that each spends between two locks, the delay of a round trip to the servers, and
+/// the number of resources that each locks.
+#[derive(Clone, Copy)]
 struct Contender {
     tasks: usize,
     think: Duration,
     delay: Duration,
+    resources: usize,
 }
 
 /// Measures each group of processes, one after the other.
 pub(crate) fn measure(seconds: u64, hold: Duration) {
-    let tasks = |tasks| Contender { tasks, ..Contender::default() };
+    let tasks = |tasks| Contender { tasks, think: Duration::ZERO, delay: Duration::ZERO, resources: 1 };
     let thinks = Contender { think: Duration::from_millis(5), ..tasks(1) };
     let far = Contender { delay: Duration::from_millis(20), ..tasks(4) };
     group("1 task that thinks 5 ms, 16 tasks", &[thinks, tasks(16)], seconds, hold);
     group("1 task, 16 tasks", &[tasks(1), tasks(16)], seconds, hold);
     group("3 processes of 1 task", &[tasks(1); 3], seconds, hold);
+    let both = Contender { resources: 2, ..tasks(1) };
+    group("1 task that locks two resources, 4 tasks", &[both, tasks(4)], seconds, hold);
     let mut ten = [tasks(4); 10];
     ten[0] = far;
     group("10 processes of 4 tasks, the first 20 ms away", &ten, seconds, hold);
@@ -38,12 +42,13 @@ fn group(name: &str, contenders: &[Contender], seconds: u64, hold: Duration) {
     let mut links = Vec::new();
     let processes: Vec<_> = (0..)
         .zip(contenders)
-        .map(|(number, Contender { tasks, think, delay })| {
+        .map(|(number, Contender { tasks, think, delay, resources })| {
             let file = directory.path().join(format!("{number}"));
             let (proxies, far) = proxies(&servers, &[Link { delay: *delay, ..Link::default() }; 5]);
             links.push(proxies);
             let urls = if delay.is_zero() { urls(&servers) } else { far };
-            let more = [number, u64::try_from(*tasks).unwrap(), nanos(*think), nanos(hold), seconds];
+            let counts = [*tasks, *resources].map(|count| u64::try_from(count).unwrap());
+            let more = [number, counts[0], nanos(*think), nanos(hold), seconds, counts[1]];
             records::start("turns-process", &urls, &file, &more.map(|number| number.to_string()))
         })
         .collect();
@@ -77,18 +82,20 @@ fn computed(server: &RedisServer) -> f64 {
 
 /// One process: records the beginning and the end of each hold, the wait, and the number of the process.
 pub(crate) async fn process(urls: &str, file: &str, numbers: &[u64]) {
-    let &[number, tasks, think, hold, seconds] = numbers else { panic!("five numbers") };
+    let &[number, tasks, think, hold, seconds, resources] = numbers else { panic!("six numbers") };
+    let resources: Vec<_> =
+        ["turns", "others"].into_iter().take(usize::try_from(resources).unwrap()).collect();
     let redlock = super::redlock(urls);
     let health = redlock.health().await;
     assert_eq!(5, health.healthy_nodes(), "{health}");
     let end = now() + seconds * 1_000_000_000;
     let mut all = JoinSet::new();
     for _ in 0..tasks {
-        let (redlock, mut recorder) = (redlock.clone(), Recorder::new(file));
+        let (redlock, mut recorder, resources) = (redlock.clone(), Recorder::new(file), resources.clone());
         all.spawn(async move {
             while now() < end {
                 let start = now();
-                let guard = redlock.lock("turns", TTL).wait_unbounded().await.unwrap();
+                let guard = redlock.lock(resources.as_slice(), TTL).wait_unbounded().await.unwrap();
                 let from = now();
                 tokio::time::sleep(Duration::from_nanos(hold)).await;
                 recorder.write(&[from, now(), from - start, number]);
