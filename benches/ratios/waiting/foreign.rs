@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ const EXPIRY: Duration = Duration::from_millis(150);
 
 /// The numbers of other keys that expire later. A server examines some of them from time to time.
 const OTHERS: [u32; 2] = [0, 100_000];
+
+/// The number of the next key.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 const GROUP: &str = "The holder is a plain SET NX PX of another program";
 
@@ -88,8 +92,9 @@ fn waits(servers: &[RedisServer], urls: &[String], connect: Connect, times: u64,
     requests.send("warm".to_owned()).expect("the waiter runs");
     replies.recv().expect("the waiter replies");
     let mut waits = Vec::new();
-    for number in 0..times {
-        let key = format!("foreign-{number}");
+    for _ in 0..times {
+        // Of a key that another run used, the server may still have a reservation: that client ended without `close`.
+        let key = format!("foreign-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let px = if end == End::Deleted { Duration::from_secs(60) } else { EXPIRY };
         let set = now();
         Wire::all(&mut wires, &["SET", &key, "other", "NX", "PX", &px.as_millis().to_string()]);
