@@ -85,6 +85,63 @@ fn a_process_with_many_tasks_and_one_with_a_single_task_are_in_one_order() {
     });
 }
 
+/// Without a place, it would only have the chance of every sixteenth turn.
+#[test]
+fn a_request_for_two_resources_is_in_the_order_of_each() {
+    with_watching(async |world| {
+        let log = Log::default();
+        for _ in 0..4 {
+            let (there, redlock, log) = (world.clone(), world.redlock.clone(), Arc::clone(&log));
+            world.spawn(async move {
+                while log.lock().unwrap().len() < 1_000 {
+                    let guard = redlock.lock("a", TTL).wait_unbounded().await.unwrap();
+                    log.lock().unwrap().push(0);
+                    there.sleep(MS).await;
+                    guard.release().await.unwrap();
+                }
+            });
+        }
+        let other = world.other_client();
+        for _ in 0..20 {
+            let guard = other.lock(["a", "b"], TTL).wait_unbounded().await.unwrap();
+            world.sleep(MS).await;
+            guard.release().await.unwrap();
+        }
+        let turns = log.lock().unwrap().len();
+        assert!(turns < 160, "{turns} turns of 4 tasks beside 20 of the request for two resources");
+        world.sleep(TTL).await;
+        world.nothing_left().await;
+    });
+}
+
+/// The other resource is held for long: the request takes no turn away from the others, and has the lock once it is free.
+#[test]
+fn a_request_for_two_resources_passes_a_turn_on_that_it_cannot_use() {
+    with_watching(async |world| {
+        let (other, log) = (world.other_client(), Log::default());
+        let tool = world.other_client().lock("b", TTL).await.unwrap();
+        let first = world.redlock.lock("a", TTL).await.unwrap();
+        let waiting = other.lock(["a", "b"], TTL).wait_unbounded();
+        let turns = async {
+            world.sleep(MS).await;
+            let third = world.other_client();
+            for name in 0..10 {
+                contend(&world, if name % 2 == 0 { &world.redlock } else { &third }, name, &log);
+                world.sleep(MS).await;
+            }
+            first.release().await.unwrap();
+            world.sleep(NODE_TIMEOUT / 2).await;
+            let turns = log.lock().unwrap().len();
+            tool.release().await.unwrap();
+            turns
+        };
+        let (two, turns) = both(waiting.into_future(), turns).await;
+        two.unwrap().release().await.unwrap();
+        assert_eq!(10, turns, "the others do not wait for the reservation to expire");
+        world.nothing_left().await;
+    });
+}
+
 #[test]
 fn a_request_that_gives_up_leaves_its_place() {
     with_watching(async |world| {

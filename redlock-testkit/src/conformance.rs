@@ -308,6 +308,7 @@ macro_rules! __conformance_cases {
             places::a_place_can_be_left [places]
             places::some_releases_reserve_nothing [places]
             places::a_fenced_request_has_a_place [places fencing]
+            places::a_request_for_two_resources_has_its_turn_on_each [places]
             release::release_frees_resources
             release::release_does_not_delete_a_resource_of_another_holder
             release::release_of_a_free_resource_returns_false

@@ -2,13 +2,12 @@
 //!
 //! A server keeps the places of the waiting requests in a sorted set: the key of the resource with the suffix `#waiting`.
 //! If the scripts lack the rights to it, there is no order. The key is not among the keys of the scripts, because a server
-//! would then reject the release of a client without these rights. A claim on several resources has no place, and its
-//! release serves the places of each of them.
+//! would then reject the release of a client without these rights.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use redlock_core::node::{Claim, Place};
+use redlock_core::node::Place;
 
 use crate::script::{Script, ScriptArgs, number, script};
 
@@ -35,11 +34,6 @@ const SUFFIX: &[u8] = b"#waiting";
 /// Returns whether a key is that of places. Such a resource cannot be locked.
 pub(crate) fn is_of_places(name: &[u8]) -> bool {
     name.ends_with(SUFFIX)
-}
-
-/// Returns the place of a claim, if a server keeps it.
-pub(crate) fn of(claim: &Claim) -> Option<&Place> {
-    claim.place().filter(|_| claim.resources().len() == 1)
 }
 
 /// Adds a place to the arguments of a script.

@@ -72,7 +72,7 @@ impl<'a> ClaimRequest<'a> {
             Request::AcquireShared(claim, _, ttl) => (&commands::SHARE, claim, Some(*ttl)),
             _ => return None,
         };
-        let place = places::of(claim);
+        let place = claim.place();
         let script = match (request, place) {
             (Request::Acquire(..), Some(_)) => &places::ACQUIRE,
             (Request::AcquireFenced(..), Some(_)) => &places::ACQUIRE_FENCED,

@@ -24,7 +24,7 @@ macro_rules! adapter_tests {
             $crate::redlock_testkit::conformance!($crate::server::<$adapter>(), without: [admission]);
         }
         /// The contract of a backend, with scripts even if the server has native commands for the same operations.
-        mod conformance_by_scripts {
+        mod conformance_by_commands {
             use super::$adapter;
 
             $crate::redlock_testkit::conformance!($crate::server_by_commands::<$adapter>(), without: [places, admission]);

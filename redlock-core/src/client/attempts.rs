@@ -344,13 +344,11 @@ impl CheckedRequest {
 
     /// Creates the place of this request among the waiters of all processes, which it enters when it is denied.
     ///
-    /// `None` for requests outside of the order: those that do not wait, readers, claims on several resources, and requests
-    /// that poll rarely. The last two would keep resources reserved while they wait for others, or for their next attempt.
+    /// `None` for requests outside of the order: those that do not wait, readers, and requests that poll rarely. The last
+    /// would keep resources reserved until their next attempt.
     fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
-        let is_ordered = self.mode.gate().is_none()
-            && self.resources.len() == 1
-            && self.handle.keep_places()
-            && !policy.does_not_wait(start);
+        let is_ordered =
+            self.mode.gate().is_none() && self.handle.keep_places() && !policy.does_not_wait(start);
         // A request that polls finds the reservation at its next attempt.
         let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
         let is_ordered = is_ordered && until_next <= LONGEST_POLL;

@@ -110,26 +110,48 @@ impl Stay {
     }
 }
 
-/// What a node that does not hold a lock has reserved, in the eyes of one request.
+/// What a node has reserved, in the eyes of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reserved<'a> {
+    /// Nothing: the resource is held.
+    Held,
     /// Nothing: the resource is free.
     Nothing,
     /// The resource, for this request.
     Own,
     /// The resource, for another place.
     Other(&'a Token),
+    /// One of several resources, for this request. It is of no use, because another resource is held or reserved.
+    Useless,
+}
+
+/// Returns what a node has reserved of several resources together; `None` if that is not known.
+pub(crate) fn together<'a>(resources: impl Iterator<Item = Option<Reserved<'a>>>) -> Option<Reserved<'a>> {
+    resources.reduce(|one, other| one.zip(other).map(|(one, other)| one.and(other))).flatten()
+}
+
+impl Reserved<'_> {
+    fn and(self, other: Self) -> Self {
+        use Reserved::{Held, Nothing, Other, Own, Useless};
+        match (self, other) {
+            (Useless, _) | (_, Useless) | (Own, Held | Other(_)) | (Held | Other(_), Own) => Useless,
+            (Own, _) | (_, Own) => Own,
+            (Held, _) | (_, Held) => Held,
+            (Nothing, other) | (other @ Other(_), _) => other,
+        }
+    }
 }
 
 /// Returns whether this request has a reservation, and cannot have a quorum, because other nodes have reserved the resource
-/// for other requests.
+/// for other requests, or because another of its resources is held.
 ///
-/// Such a request makes an attempt, although it fails. Its releases pass its reservations on, and keep its place. If no
-/// request has a quorum, they also change the order, so that one of them is first everywhere.
+/// Such a request makes an attempt, although it fails. Thus its reservations pass on, and it keeps its place. If no request
+/// has a quorum, the releases of the attempt also change the order, so that one of them is first everywhere.
 pub(crate) fn is_split<'a>(nodes: &(impl Iterator<Item = Reserved<'a>> + Clone), quorum: usize) -> bool {
     let count = |wanted: Reserved<'_>| nodes.clone().filter(|reserved| *reserved == wanted).count();
-    let own = count(Reserved::Own);
-    own > 0 && own + count(Reserved::Nothing) < quorum && nodes.clone().count() >= quorum
+    let (own, useless, not_held) =
+        (count(Reserved::Own), count(Reserved::Useless), nodes.clone().count() - count(Reserved::Held));
+    own + useless > 0 && own + count(Reserved::Nothing) < quorum && not_held >= quorum
 }
 
 /// Returns the time by which a split moves the start of a request, after this number of splits in a row.
@@ -174,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_request_with_a_minority_of_reservations_resolves_the_split() {
-        use Reserved::{Nothing, Other, Own};
+        use Reserved::{Held, Nothing, Other, Own, Useless};
         let (b, c) = (Token::from_bytes("b"), Token::from_bytes("c"));
         let split = |nodes: &[Reserved<'_>]| is_split(&nodes.iter().copied(), 3);
         assert!(split(&[Own, Own, Other(&b), Other(&b), Other(&c)]), "nobody has a quorum");
@@ -182,8 +204,33 @@ mod tests {
         assert!(split(&[Own, Other(&b), Other(&b), Other(&b), Other(&c)]), "another has a quorum");
         assert!(!split(&[Own, Own, Own, Other(&b), Other(&b)]), "this request has a quorum");
         assert!(!split(&[Own, Own, Nothing, Other(&b), Other(&b)]), "an attempt can succeed");
-        assert!(!split(&[Own, Other(&b)]), "the other nodes hold a lock");
+        assert!(!split(&[Own, Other(&b), Held, Held, Held]), "a client may hold the lock");
+        assert!(
+            split(&[Useless, Useless, Useless, Held, Held]),
+            "a reservation for one of several resources"
+        );
         assert!(!split(&[Other(&b), Other(&b), Other(&c)]));
+    }
+
+    #[test]
+    fn a_reservation_is_of_no_use_while_another_resource_is_held() {
+        use Reserved::{Held, Nothing, Other, Own, Useless};
+        let b = Token::from_bytes("b");
+        let two = |one, other| together([Some(one), Some(other)].into_iter());
+        let all = [Held, Nothing, Own, Other(&b), Useless];
+        for one in all {
+            assert_eq!(Some(one), together([Some(one)].into_iter()));
+            assert_eq!(None, together([Some(one), None].into_iter()));
+            for other in all {
+                assert_eq!(two(one, other), two(other, one), "{one:?} {other:?}");
+            }
+        }
+        assert_eq!(Some(Useless), two(Own, Held));
+        assert_eq!(Some(Useless), two(Own, Other(&b)));
+        assert_eq!(Some(Own), two(Own, Nothing));
+        assert_eq!(Some(Held), two(Held, Nothing));
+        assert_eq!(Some(Other(&b)), two(Other(&b), Nothing));
+        assert_eq!(Some(Nothing), two(Nothing, Nothing));
     }
 
     #[test]

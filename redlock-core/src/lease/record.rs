@@ -301,7 +301,9 @@ impl Record {
         let mut next = None;
         if let Some(place) = &locked(&self.attached).place {
             place.begin_release();
-            next = reserved_for.filter(|_| !is_open_turn).and_then(|reserved_for| {
+            // The next task waits for the first of several resources, and not for all of them.
+            let is_single = self.claim.resources().len() == 1;
+            next = reserved_for.filter(|_| is_single && !is_open_turn).and_then(|reserved_for| {
                 let id = Token::of_place(self.claim.token());
                 let waited = now.saturating_duration_since(place.enter_next(&id)?);
                 Some(Place::new(id, waited, reserved_for))

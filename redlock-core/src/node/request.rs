@@ -30,7 +30,9 @@ pub enum Request {
     /// resource that holds the place is reserved for this request, and counts as absent. If the resource is absent and
     /// another place has waited longer, the resource is reserved for the place that has waited longest: it is set to that
     /// place for the time of its reservation, and the request is denied. A request that is denied enters the places, and
-    /// one that is granted leaves them, as does a place for which the resource is reserved.
+    /// one that is granted leaves them, as does a place for which the resource is reserved. If one of several resources is
+    /// reserved for a request that is denied, the reservation passes on to the next place, and the request enters the
+    /// places of this resource again, as if it had not waited.
     Acquire(Claim, Ttl),
     /// Makes the remaining TTL of every resource at least this long.
     ///
@@ -43,8 +45,8 @@ pub enum Request {
     /// holds the token. Neither is an error. A key with a value that is not a lock is left as it is, and is not an
     /// error here.
     ///
-    /// If the claim has a [place](super::Place), the place enters the places first, or leaves them if it no longer waits.
-    /// Then a resource that was deleted is reserved for the place that has waited longest, if there is one. The exception
+    /// If the claim has a [place](super::Place), the place enters the places of each resource first, or leaves them if it no
+    /// longer waits. A resource that is reserved for the place is not entered. Then a resource that was deleted is reserved for the place that has waited longest, if there is one. The exception
     /// is a token whose last byte is a multiple of 16: other clients get their chance.
     Release(Claim),
     /// Acquires the claim, and raises the counters of its resources.

@@ -76,15 +76,15 @@ impl<'a> NodeWatch<'a> {
         self.place = Some(place.clone());
     }
 
-    /// Returns what the node has reserved, according to the last reply; `None` if it holds a lock or is not known.
+    /// Returns what the node has reserved, according to the last reply; `None` if that is not known.
     pub(super) fn reserved(&self) -> Option<Reserved<'_>> {
         let Phase::Armed(active) = &self.phase else { return None };
-        match &active.holder {
-            holder if holder.is_some() && *holder == self.place => Some(Reserved::Own),
-            Some(holder) if holder.is_place() => Some(Reserved::Other(holder)),
-            None if active.view == NodeView::Free => Some(Reserved::Nothing),
-            _ => None,
-        }
+        Some(match &active.holder {
+            holder if holder.is_some() && *holder == self.place => Reserved::Own,
+            Some(holder) if holder.is_place() => Reserved::Other(holder),
+            None if active.view == NodeView::Free => Reserved::Nothing,
+            _ => Reserved::Held,
+        })
     }
 
     /// Continues an active watch of an earlier request, which replaces a query.

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::decide::readiness::{ProbeBudget, Readiness, readiness};
-use crate::decide::standing::{Reserved, is_split};
+use crate::decide::standing::{Reserved, is_split, together};
 use crate::round::nodes::Nodes;
 use crate::runtime::Alarm;
 use crate::types::instant::Instant;
@@ -142,9 +142,9 @@ impl<'a> LockWatcher<'a> {
         }
     }
 
-    /// Returns what each node has reserved. A request with a place is about one resource.
+    /// Returns what each node has reserved of all resources, as far as known.
     fn reserved(&self) -> impl Iterator<Item = Reserved<'_>> + Clone {
-        self.watches.iter().filter_map(NodeWatch::reserved)
+        self.watches.by_node().filter_map(|(watches, _)| together(watches.iter().map(NodeWatch::reserved)))
     }
 
     /// Returns the reason to wake a request for which a quorum is free.

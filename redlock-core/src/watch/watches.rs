@@ -73,7 +73,7 @@ impl<'a> Watches<'a> {
         Parked(self.by_node.into_iter().flatten().map(NodeWatch::into_active).collect())
     }
 
-    pub(super) fn by_node(&self) -> impl Iterator<Item = (&[NodeWatch<'a>], &'a Peer)> {
+    pub(super) fn by_node(&self) -> impl Iterator<Item = (&[NodeWatch<'a>], &'a Peer)> + Clone {
         self.by_node.iter().map(Vec::as_slice).zip(&self.nodes.peers)
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redlock_core::IntoResources;
 use redlock_core::node::{Claim, Place, Request, Token};
 
 use super::stage::{Stage, claim, denied, granted, holds_true, hour};
@@ -15,8 +16,10 @@ const LEFT: &str = "a place that no longer waits is left, and its reservation en
 const ONCE: &str = "a place for which a resource is reserved does not wait for it again";
 const OPEN: &str = "a release of a token whose last byte is a multiple of 16 reserves nothing";
 
+const PASSED_ON: &str = "a request that cannot use its turn passes it on, and goes to the end";
+
 /// Returns a claim of a request with this place, which has waited for some seconds.
-fn waiting(resource: &str, token: &str, place: &str, seconds: u64) -> Claim {
+fn waiting(resource: impl IntoResources, token: &str, place: &str, seconds: u64) -> Claim {
     claim(resource, token).with_place(self::place(place, seconds))
 }
 
@@ -99,4 +102,24 @@ pub(crate) async fn a_fenced_request_has_a_place(stage: &Stage) {
     denied(stage.acquire(&claim("job", "eve"), hour()).await, RESERVED);
     let reply = stage.reply(Request::AcquireFenced(bob, hour())).await;
     holds_true(reply.is_grant(), OWN);
+}
+
+pub(crate) async fn a_request_for_two_resources_has_its_turn_on_each(stage: &Stage) {
+    let both = |token, seconds| waiting(["job", "tool"], token, "a", seconds);
+    stage.acquire(&claim("tool", "alice"), hour()).await;
+    stage.acquire(&claim("job", "bob"), hour()).await;
+    denied(stage.acquire(&both("carol", 20), hour()).await, OTHERS);
+    denied(stage.acquire(&waiting("job", "dave", "d", 5), hour()).await, OTHERS);
+    stage.release(&claim("job", "bob")).await;
+    denied(stage.acquire(&waiting("job", "dave", "d", 5), hour()).await, RESERVED);
+    denied(stage.acquire(&both("carol2", 20), hour()).await, OTHERS);
+    denied(stage.acquire(&claim("job", "eve"), hour()).await, PASSED_ON);
+    granted(stage.acquire(&waiting("job", "dave2", "d", 5), hour()).await, PASSED_ON);
+    denied(stage.acquire(&waiting("job", "frank", "f", 1), hour()).await, OTHERS);
+    stage.release(&claim("job", "dave2")).await;
+    granted(stage.acquire(&waiting("job", "frank2", "f", 1), hour()).await, PASSED_ON);
+    stage.release(&claim("job", "frank2")).await;
+    stage.release(&claim("tool", "alice")).await;
+    granted(stage.acquire(&both("carol3", 20), hour()).await, OWN);
+    holds_true(stage.holds("job", "carol3").await && stage.holds("tool", "carol3").await, OWN);
 }

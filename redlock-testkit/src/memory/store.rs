@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::node::{Availability, Claim, Denial, LockEntry, NodeError, Reply, Token, Ttl};
+use redlock_core::node::{Availability, Claim, Denial, LockEntry, NodeError, Place, Reply, Token, Ttl};
 use redlock_core::runtime::Instant;
 use redlock_core::{FencingToken, Resource};
 
@@ -59,23 +59,34 @@ impl Store {
         now: Instant,
         acquire: impl FnOnce(&mut Self) -> Result<Reply, NodeError>,
     ) -> Result<Reply, NodeError> {
-        let ([resource], Some(place)) = (claim.resources(), claim.place()) else { return acquire(self) };
+        let Some(place) = claim.place() else { return acquire(self) };
         let is_preceded = |places: &mut Places| places.is_preceded(place, now);
-        if self.holder(resource, now) == Some(&place.id) {
-            self.remove(resource);
-        } else if self.living(resource, now).is_none()
-            && self.places.get_mut(resource).is_some_and(is_preceded)
-        {
-            self.reserve(resource, now);
+        // The resources that were reserved for the request.
+        let mut turns = Vec::new();
+        for resource in claim.resources() {
+            if self.holder(resource, now) == Some(&place.id) {
+                self.remove(resource);
+                turns.push(resource);
+            } else if self.living(resource, now).is_none()
+                && self.places.get_mut(resource).is_some_and(is_preceded)
+            {
+                self.reserve(resource, now);
+            }
         }
         let reply = acquire(self)?;
-        let places = self.places.entry(resource.clone()).or_default();
-        if reply.is_grant() {
-            places.remove(&place.id);
-        } else {
-            places.put(place, now);
+        for resource in claim.resources() {
+            if reply.is_grant() {
+                self.places.entry(resource.clone()).or_default().remove(&place.id);
+            } else if turns.contains(&resource) {
+                // Another resource is held. The turn passes on, and the request goes to the end here.
+                self.reserve(resource, now);
+                let last = Place::new(place.id.clone(), Duration::ZERO, place.reserved_for);
+                self.places.entry(resource.clone()).or_default().put(&last, now);
+            } else {
+                self.places.entry(resource.clone()).or_default().put(place, now);
+            }
+            self.forget_places(resource);
         }
-        self.forget_places(resource);
         Ok(reply)
     }
 
@@ -301,11 +312,13 @@ impl Store {
     /// Returns whether a resource held the token and was removed.
     pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> bool {
         let mut deleted = false;
-        if let ([resource], Some(place)) = (claim.resources(), claim.place()) {
-            // A reservation for the place is its turn: it would wait for a second one.
-            let is_reserved = self.holder(resource, now) == Some(&place.id);
-            if !is_reserved || place.waited.is_none() {
-                self.places.entry(resource.clone()).or_default().put(place, now);
+        if let Some(place) = claim.place() {
+            for resource in claim.resources() {
+                // A reservation for the place is its turn: it would wait for a second one.
+                let is_reserved = self.holder(resource, now) == Some(&place.id);
+                if !is_reserved || place.waited.is_none() {
+                    self.places.entry(resource.clone()).or_default().put(place, now);
+                }
             }
         }
         let is_open = claim.token().as_bytes().last().is_some_and(|byte| byte % OPEN == 0);

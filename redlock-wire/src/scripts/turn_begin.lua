@@ -1,11 +1,17 @@
--- Acquires one key in the order of the waiters. After the other arguments: the place of the request, the time that it has
+-- Acquires keys in the order of the waiters. After the other arguments: the place of the request, the time that it has
 -- waited in microseconds, and the time of its reservation in milliseconds. Replies as the acquisition does.
 local reserved, waited, id = table.remove(ARGV), tonumber(table.remove(ARGV)), table.remove(ARGV)
-local place, present = id .. ' ' .. reserved, redis.pcall('GET', KEYS[1])
-if present == id then
-    redis.call('DEL', KEYS[1])
-elseif not present then
-    local first, first_score = first_place(KEYS[1])
-    if first and first ~= place and first_score > score(waited) then reserve(KEYS[1], first) end
+-- The keys that were reserved for the request. A fenced lock has one argument more, and a counter for each resource.
+local place, turns, count = id .. ' ' .. reserved, {}, ARGV[3] and #KEYS / 2 or #KEYS
+for position = 1, count do
+    local key = KEYS[position]
+    local present = redis.pcall('GET', key)
+    if present == id then
+        redis.call('DEL', key)
+        turns[key] = true
+    elseif not present then
+        local first, first_score = first_place(key)
+        if first and first ~= place and first_score > score(waited) then reserve(key, first) end
+    end
 end
 local function acquire()

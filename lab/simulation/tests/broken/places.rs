@@ -21,6 +21,7 @@ enum Flaw {
     NeverLeaves,
     LeavesNoGap,
     ForgetsFencedRequests,
+    ForgetsSeveralResources,
 }
 
 /// Each flaw, the case that catches it, and the message of the case.
@@ -31,6 +32,11 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (NeverLeaves, "a_place_can_be_left", "a place that no longer waits is left"),
     (LeavesNoGap, "some_releases_reserve_nothing", "reserves nothing"),
     (ForgetsFencedRequests, "a_fenced_request_has_a_place", "for the place that has waited longest"),
+    (
+        ForgetsSeveralResources,
+        "a_request_for_two_resources_has_its_turn_on_each",
+        "for the place that has waited longest",
+    ),
 ];
 
 /// Returns whether a case catches a flaw.
@@ -104,6 +110,11 @@ impl node::Backend for Node {
 
     async fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
         let request = match request {
+            Request::Acquire(claim, ttl)
+                if self.flaw == ForgetsSeveralResources && claim.resources().len() > 1 =>
+            {
+                Request::Acquire(Self::placeless(claim), *ttl)
+            }
             Request::Acquire(claim, ttl) => Request::Acquire(self.taken_for(claim), *ttl),
             Request::Extend(claim, ttl) => Request::Extend(self.taken_for(claim), *ttl),
             Request::Release(claim) if self.flaw == ForgetsFailedAttempts => {
