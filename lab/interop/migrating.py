@@ -20,6 +20,7 @@ import redis
 ROOT = Path(__file__).resolve().parents[2]
 SERVERS = 3
 PATIENCE = 5.0
+NODE_LISTS = (b"redlock:nodes", b"redlock:nodes:other")
 
 THIS_LIBRARY = """
 #![allow(unused)]
@@ -134,9 +135,14 @@ class Servers:
                     time.sleep(0.02)
 
     def keys(self):
-        """Returns the keys of every server, with their expiry."""
+        """Returns the keys of every server with their expiry, except those with which programs compare their node lists."""
         now = time.monotonic()
-        return [{key: now + client.pttl(key) / 1000 for key in client.keys()} for client in self.clients]
+
+        def of(client):
+            keys = (key for key in client.keys() if not key.endswith(NODE_LISTS))
+            return {key: now + client.pttl(key) / 1000 for key in keys}
+
+        return [of(client) for client in self.clients]
 
     def stop(self):
         for process in self.processes:
