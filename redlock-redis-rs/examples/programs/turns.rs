@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use redlock_redis_rs::kind::Read;
+use redlock_redis_rs::{Guard, Redlock};
 use redlock_testkit::RedisServer;
 use tokio::task::JoinSet;
 
@@ -11,26 +13,42 @@ use crate::records::{self, Recorder, millis, nanos, now, urls};
 
 const TTL: Duration = Duration::from_secs(10);
 
+/// The lock of each task.
+#[derive(Clone, Copy)]
+enum Lock {
+    One,
+    /// On two resources.
+    Two,
+    Read,
+    Write,
+}
+
+const LOCKS: [Lock; 4] = [Lock::One, Lock::Two, Lock::Read, Lock::Write];
+
 /// The tasks of one process, the time that each spends between two locks, the delay of a round trip to the servers, and
-/// the number of resources that each locks.
+/// the lock of each.
 #[derive(Clone, Copy)]
 struct Contender {
     tasks: usize,
     think: Duration,
     delay: Duration,
-    resources: usize,
+    lock: Lock,
 }
 
 /// Measures each group of processes, one after the other.
 pub(crate) fn measure(seconds: u64, hold: Duration) {
-    let tasks = |tasks| Contender { tasks, think: Duration::ZERO, delay: Duration::ZERO, resources: 1 };
+    let tasks = |tasks| Contender { tasks, think: Duration::ZERO, delay: Duration::ZERO, lock: Lock::One };
     let thinks = Contender { think: Duration::from_millis(5), ..tasks(1) };
     let far = Contender { delay: Duration::from_millis(20), ..tasks(4) };
     group("1 task that thinks 5 ms, 16 tasks", &[thinks, tasks(16)], seconds, hold);
     group("1 task, 16 tasks", &[tasks(1), tasks(16)], seconds, hold);
     group("3 processes of 1 task", &[tasks(1); 3], seconds, hold);
-    let both = Contender { resources: 2, ..tasks(1) };
+    let both = Contender { lock: Lock::Two, ..tasks(1) };
     group("1 task that locks two resources, 4 tasks", &[both, tasks(4)], seconds, hold);
+    let (reader, writers) =
+        (Contender { lock: Lock::Read, ..tasks(1) }, Contender { lock: Lock::Write, ..tasks(4) });
+    group("1 reader, 4 writers", &[reader, writers], seconds, hold);
+    group("1 reader, 4 tasks with plain locks", &[reader, tasks(4)], seconds, hold);
     let mut ten = [tasks(4); 10];
     ten[0] = far;
     group("10 processes of 4 tasks, the first 20 ms away", &ten, seconds, hold);
@@ -42,12 +60,12 @@ fn group(name: &str, contenders: &[Contender], seconds: u64, hold: Duration) {
     let mut links = Vec::new();
     let processes: Vec<_> = (0..)
         .zip(contenders)
-        .map(|(number, Contender { tasks, think, delay, resources })| {
+        .map(|(number, Contender { tasks, think, delay, lock })| {
             let file = directory.path().join(format!("{number}"));
             let (proxies, far) = proxies(&servers, &[Link { delay: *delay, ..Link::default() }; 5]);
             links.push(proxies);
             let urls = if delay.is_zero() { urls(&servers) } else { far };
-            let counts = [*tasks, *resources].map(|count| u64::try_from(count).unwrap());
+            let counts = [*tasks, *lock as usize].map(|count| u64::try_from(count).unwrap());
             let more = [number, counts[0], nanos(*think), nanos(hold), seconds, counts[1]];
             records::start("turns-process", &urls, &file, &more.map(|number| number.to_string()))
         })
@@ -82,24 +100,23 @@ fn computed(server: &RedisServer) -> f64 {
 
 /// One process: records the beginning and the end of each hold, the wait, and the number of the process.
 pub(crate) async fn process(urls: &str, file: &str, numbers: &[u64]) {
-    let &[number, tasks, think, hold, seconds, resources] = numbers else { panic!("six numbers") };
-    let resources: Vec<_> =
-        ["turns", "others"].into_iter().take(usize::try_from(resources).unwrap()).collect();
+    let &[number, tasks, think, hold, seconds, lock] = numbers else { panic!("six numbers") };
+    let lock = LOCKS[usize::try_from(lock).unwrap()];
     let redlock = super::redlock(urls);
     let health = redlock.health().await;
     assert_eq!(5, health.healthy_nodes(), "{health}");
     let end = now() + seconds * 1_000_000_000;
     let mut all = JoinSet::new();
     for _ in 0..tasks {
-        let (redlock, mut recorder, resources) = (redlock.clone(), Recorder::new(file), resources.clone());
+        let (redlock, mut recorder) = (redlock.clone(), Recorder::new(file));
         all.spawn(async move {
             while now() < end {
                 let start = now();
-                let guard = redlock.lock(resources.as_slice(), TTL).wait_unbounded().await.unwrap();
+                let guard = acquire(&redlock, lock).await;
                 let from = now();
                 tokio::time::sleep(Duration::from_nanos(hold)).await;
                 recorder.write(&[from, now(), from - start, number]);
-                guard.release().await.unwrap();
+                guard.release().await;
                 if think > 0 {
                     tokio::time::sleep(Duration::from_nanos(think)).await;
                 }
@@ -110,4 +127,30 @@ pub(crate) async fn process(urls: &str, file: &str, numbers: &[u64]) {
         ended.unwrap();
     }
     redlock.close().await;
+}
+
+/// A lock that is held.
+enum Held {
+    Owned(Guard),
+    Read(Guard<Read>),
+}
+
+impl Held {
+    async fn release(self) {
+        match self {
+            Self::Owned(guard) => guard.release().await,
+            Self::Read(guard) => guard.release().await,
+        }
+        .unwrap();
+    }
+}
+
+async fn acquire(redlock: &Redlock, lock: Lock) -> Held {
+    let rw_lock = || redlock.rw_lock("turns").unwrap();
+    match lock {
+        Lock::One => Held::Owned(redlock.lock("turns", TTL).wait_unbounded().await.unwrap()),
+        Lock::Two => Held::Owned(redlock.lock(["turns", "others"], TTL).wait_unbounded().await.unwrap()),
+        Lock::Read => Held::Read(rw_lock().read(TTL).wait_unbounded().await.unwrap()),
+        Lock::Write => Held::Owned(rw_lock().write(TTL).wait_unbounded().await.unwrap().into_any()),
+    }
 }
