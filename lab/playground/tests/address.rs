@@ -1,6 +1,8 @@
 //! The addresses of experiments.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
+use std::time::Duration;
+
 use proptest::option;
 use proptest::prelude::*;
 use redlock_playground::setup::{self, Client, Incident, Kind, Setup};
@@ -100,11 +102,21 @@ fn guarded() -> Experiment {
 fn a_report_states_an_unusual_restart_admission() {
     for (experiment, is) in [(unguarded(), "off"), (guarded(), "on")] {
         let report = experiment.run();
-        assert!(report.page().contains(&format!("&admission={is}&")), "{}", report.page());
+        let page = report.page().unwrap();
+        assert!(page.contains(&format!("&admission={is}&")), "{page}");
         assert!(report.replay().contains(&format!(" --admission {is} ")), "{}", report.replay());
     }
     let usual = Experiment::new(5).servers(3).faults(Faults::Losses).run();
-    assert!(!usual.page().contains("admission") && !usual.replay().contains("admission"), "{usual}");
+    assert!(!usual.page().unwrap().contains("admission") && !usual.replay().contains("admission"), "{usual}");
+}
+
+#[test]
+fn a_report_has_no_address_that_would_show_another_run() {
+    let usual = || Experiment::new(5).servers(3).lasts(Duration::from_secs(2));
+    for experiment in [usual(), usual().lasts(Duration::from_secs(20)).waiting(), usual().whole()] {
+        let report = experiment.run();
+        assert!(report.page().is_none() && !report.to_string().contains("page:"), "{report}");
+    }
 }
 
 #[test]
@@ -119,7 +131,7 @@ fn the_address_in_a_report_shows_the_same_run() {
     for experiment in experiments.into_iter().chain([Experiment::new(5).fenced(true), unguarded(), guarded()])
     {
         let report = experiment.run();
-        let page = report.page();
+        let page = report.page().unwrap();
         let (_, query) = page.split_once("/?").unwrap();
         let again = Subject::parse(query).unwrap().experiment().run();
         assert_eq!(report.history, again.history, "{page}");

@@ -10,11 +10,13 @@ use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use redlock_simulation::experiment::{Experiment, Report, Totals};
+use redlock_simulation::invariant::Violation;
 use redlock_simulation::plan::Faults;
 use redlock_simulation::timeline::{self, Timeline};
 
-const USAGE: &str = "scripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--locks plain|mixed] \
-                     [--admission on|off] [--whole] [--seed N [--svg FILE]]";
+const USAGE: &str = "scripts/simulate [--from N] [--seeds N] [--nodes N] [--clients N] [--faults KIND] \
+                     [--activity locking|waiting|sharing|keeping] [--locks plain|mixed] [--admission on|off] [--whole]
+                 [--seed N [--plan FILE] [--shrink] [--svg FILE]]";
 
 /// The number of defects that are shown.
 const SHOWN: usize = 3;
@@ -32,67 +34,60 @@ fn main() -> ExitCode {
 }
 
 struct Options {
+    /// The experiment, without the seed and the number of nodes.
+    experiment: Experiment,
+    from: u64,
     seeds: u64,
     seed: Option<u64>,
-    svg: Option<String>,
     nodes: Vec<usize>,
-    clients: usize,
-    faults: Faults,
-    fenced: Option<bool>,
-    admission: Option<bool>,
-    whole: bool,
+    shrinks: bool,
+    svg: Option<String>,
 }
 
 impl Options {
+    /// Reads the options of this command, and leaves those of the experiment to [`Experiment::parse`].
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
+            experiment: Experiment::new(0),
+            from: 0,
             seeds: 1_000,
             seed: None,
+            nodes: Vec::new(),
+            shrinks: false,
             svg: None,
-            nodes: vec![3, 4, 5],
-            clients: 3,
-            faults: Faults::Bounded,
-            fenced: None,
-            admission: None,
-            whole: false,
         };
+        let mut of_experiment = Vec::new();
         while let Some(name) = arguments.next() {
-            if name == "--whole" {
-                options.whole = true;
+            if name == "--shrink" {
+                options.shrinks = true;
+                continue;
+            }
+            let is_own =
+                ["--from", "--seeds", "--seed", "--nodes", "--svg", "--plan"].contains(&name.as_str());
+            if !is_own {
+                of_experiment.push(name);
                 continue;
             }
             let value = arguments.next().ok_or(format!("{name} needs a value"))?;
             match name.as_str() {
+                "--from" => options.from = number(&name, &value)?,
                 "--seeds" => options.seeds = number(&name, &value)?,
                 "--seed" => options.seed = Some(number(&name, &value)?),
-                "--svg" => options.svg = Some(value),
                 "--nodes" => options.nodes = vec![number(&name, &value)?],
-                "--clients" => options.clients = number(&name, &value)?,
-                "--faults" => {
-                    options.faults = Faults::named(&value).ok_or(format!("unknown faults: {value}"))?;
+                "--svg" => options.svg = Some(value),
+                _ => {
+                    let plan =
+                        std::fs::read_to_string(&value).map_err(|error| format!("{value}: {error}"))?;
+                    of_experiment.extend(["--incidents".to_owned(), plan]);
                 }
-                "--locks" => {
-                    options.fenced = match value.as_str() {
-                        "plain" => Some(false),
-                        "mixed" => Some(true),
-                        _ => return Err(format!("unknown locks: {value}")),
-                    };
-                }
-                "--admission" => {
-                    options.admission = match value.as_str() {
-                        "on" => Some(true),
-                        "off" => Some(false),
-                        _ => return Err(format!("unknown admission: {value}")),
-                    };
-                }
-                _ => return Err(format!("unknown option: {name}")),
             }
         }
-        if options.svg.is_some() && options.seed.is_none() {
-            return Err("--svg draws one run: add --seed".into());
+        options.experiment = Experiment::parse(of_experiment)?;
+        if options.seed.is_none() && (options.svg.is_some() || options.shrinks) {
+            return Err("--svg and --shrink are about one run: add --seed".into());
         }
-        if options.svg.is_some() && options.nodes.len() > 1 {
-            options.nodes = vec![5];
+        if options.nodes.is_empty() {
+            options.nodes = if options.seed.is_some() { vec![5] } else { vec![3, 4, 5] };
         }
         Ok(options)
     }
@@ -100,36 +95,43 @@ impl Options {
     fn run(&self) -> ExitCode {
         let mut defects = 0;
         for nodes in &self.nodes {
-            let experiment = |seed| {
-                let experiment =
-                    Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
-                let experiment = if self.whole { experiment.whole() } else { experiment };
-                let experiment = match self.admission {
-                    None => experiment,
-                    Some(true) => experiment.with_admission(),
-                    Some(false) => experiment.without_admission(),
-                };
-                self.fenced.map_or(experiment.clone(), |fenced| experiment.fenced(fenced))
-            };
+            let experiment = self.experiment.clone().servers(*nodes);
             defects += match self.seed {
-                Some(seed) => {
-                    let report = experiment(seed).run();
-                    if let Some(Err(wrong)) = self.svg.as_ref().map(|file| write_svg(file, &report)) {
+                Some(seed) => match self.show(&experiment.seed(seed)) {
+                    Ok(defects) => defects,
+                    Err(wrong) => {
                         eprintln!("{wrong}");
                         return ExitCode::from(2);
                     }
-                    show(&report)
-                }
-                None => self.search(*nodes, experiment),
+                },
+                None => self.search(&experiment),
             };
         }
         if defects == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Runs all seeds on all cores. Returns the number of defects.
-    fn search(&self, nodes: usize, experiment: impl Fn(u64) -> Experiment + Sync) -> usize {
-        let (next, bar) = (AtomicU64::new(0), progress(self.seeds));
-        let (totals, shown) = (Mutex::new(Totals::default()), Mutex::new(0));
+    /// Shows one run, or the smallest one that violates the same invariant. Returns the number of defects.
+    fn show(&self, experiment: &Experiment) -> Result<usize, String> {
+        let mut report = experiment.run();
+        if self.shrinks {
+            let violation = worst(&report).ok_or("nothing to shrink: the run violates no invariant")?;
+            let shrunk = report.shrink(violation);
+            println!("{shrunk}");
+            report = shrunk.report;
+        } else {
+            show(&report);
+        }
+        if let Some(file) = &self.svg {
+            write_svg(file, &report)?;
+        }
+        Ok(report.defects().count())
+    }
+
+    /// Runs all seeds on all cores. Shows the first defects, and shrinks the first of them. Returns the number of defects.
+    fn search(&self, experiment: &Experiment) -> usize {
+        let (next, bar) = (AtomicU64::new(self.from), progress(self.seeds));
+        let end = self.from.saturating_add(self.seeds);
+        let (totals, failed) = (Mutex::new(Totals::default()), Mutex::new(Vec::new()));
         let threads = thread::available_parallelism().map_or(1, Into::into);
         thread::scope(|scope| {
             for _ in 0..threads {
@@ -137,21 +139,21 @@ impl Options {
                     let mut part = Totals::default();
                     loop {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= self.seeds {
+                        if seed >= end {
                             break;
                         }
-                        let run = AssertUnwindSafe(|| experiment(seed).run());
-                        let report = catch_unwind(run).unwrap_or_else(|panic| {
-                            bar.suspend(|| eprintln!("seed {seed} with {nodes} nodes panics"));
+                        let one = experiment.clone().seed(seed);
+                        let report = catch_unwind(AssertUnwindSafe(|| one.run())).unwrap_or_else(|panic| {
+                            bar.suspend(|| eprintln!("this run panics: {}", one.command()));
                             resume_unwind(panic)
                         });
                         part.add(&report);
                         if report.defects().next().is_some() {
-                            let mut shown = shown.lock().expect("printing does not panic");
-                            if *shown < SHOWN {
+                            let mut failed = failed.lock().expect("printing does not panic");
+                            if failed.len() < SHOWN {
                                 bar.suspend(|| println!("{report}"));
+                                failed.push(report);
                             }
-                            *shown += 1;
                         }
                         bar.inc(1);
                     }
@@ -160,8 +162,13 @@ impl Options {
             }
         });
         bar.finish_and_clear();
+        if let Some(report) = failed.into_inner().expect("printing does not panic").first() {
+            if let Some(violation) = worst(report) {
+                println!("{}", report.shrink(violation));
+            }
+        }
         let totals = totals.into_inner().expect("adding does not panic");
-        println!("{nodes} nodes, {} clients, faults: {}\n{totals}", self.clients, self.faults);
+        println!("{}\n{totals}", experiment.command_for_seeds(self.from, self.seeds));
         totals.defects()
     }
 }
@@ -177,8 +184,13 @@ fn progress(seeds: u64) -> ProgressBar {
     ProgressBar::new(seeds).with_style(style)
 }
 
-/// Shows one run: its events, its plan and its picture. Returns the number of defects.
-fn show(report: &Report) -> usize {
+/// Returns the first defect, or else the first violation after a broken assumption.
+fn worst(report: &Report) -> Option<&Violation> {
+    report.defects().next().or(report.violations.first())
+}
+
+/// Shows one run: its events, its plan and its picture.
+fn show(report: &Report) {
     println!("{}", report.history);
     println!("plan:\n{}", report.plan);
     println!("{}", timeline::draw(&report.history, &report.violations, 120));
@@ -186,7 +198,6 @@ fn show(report: &Report) -> usize {
     let mut totals = Totals::default();
     totals.add(report);
     println!("{totals}");
-    totals.defects()
 }
 
 /// Writes a picture of a run, and one of each violation: `FILE`, `FILE-1.svg` and so on.

@@ -15,8 +15,10 @@
 mod client;
 mod fault_injector;
 mod final_check;
+mod options;
 mod report;
 mod script;
+mod shrink;
 mod totals;
 mod waiting;
 mod whole;
@@ -28,6 +30,7 @@ use self::client::Client;
 pub use self::client::RETRY_DELAY;
 pub use self::report::{PLAYGROUND_PORT, Report};
 pub use self::script::Script;
+pub use self::shrink::Shrunk;
 pub use self::totals::Totals;
 use self::world::World;
 use crate::history::History;
@@ -55,7 +58,7 @@ enum Activity {
 ///
 /// A run takes the time of the faults, then up to 20 s until the clients complete, and 40 s until all keys have
 /// expired. All of it is simulated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // the settings are independent
 pub struct Experiment {
     seed: u64,
@@ -140,6 +143,13 @@ impl Experiment {
             shortest_ttl: None,
             whole: false,
         }
+    }
+
+    /// Sets the seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
     }
 
     /// Sets the number of servers. The default is 5, the minimum 1; 0 counts as 1.
@@ -367,9 +377,8 @@ impl Experiment {
     ///
     /// Same as [`run`](Experiment::run).
     pub fn run_while(&self, mut proceeds: impl FnMut(usize) -> bool) -> Option<Report> {
-        let mut chance = fastrand::Rng::with_seed(self.seed);
-        let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(&mut chance, &self.scope()));
-        let world = World::new(self, &mut chance);
+        let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(self.seed, &self.scope()));
+        let world = World::new(self);
         let World { simulation, network, servers, clients, injector } = &world;
 
         clients.iter().for_each(Client::start);

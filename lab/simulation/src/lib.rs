@@ -24,6 +24,25 @@
 //!
 #![doc = include_str!("../../../docs/long-pause.svg")]
 //!
+//! # Failing runs
+//!
+//! A report prints the [command](experiment::Experiment::command) that repeats exactly its run, with all settings. Most
+//! incidents of a failing run have nothing to do with its violation. [`shrink`](experiment::Report::shrink) removes them, and
+//! clients, servers and time, while the same invariant is violated. `scripts/simulate` does this for the first defect that it
+//! finds, and with `--seed N --shrink` for any run:
+//!
+//! ```
+//! use redlock_simulation::experiment::Experiment;
+//! use redlock_simulation::plan::Faults;
+//!
+//! let data_loss = |seed| Experiment::new(seed).servers(3).faults(Faults::named("data-loss").expect("it exists"));
+//! let report = (0..).map(|seed| data_loss(seed).run()).find(|report| !report.violations.is_empty());
+//! let report = report.expect("lost data violates an invariant in most runs");
+//! let smallest = report.shrink(&report.violations[0]).report;
+//! assert!(smallest.plan.incidents().len() < report.plan.incidents().len());
+//! println!("{}", smallest.replay());
+//! ```
+//!
 //! # Custom experiments
 //!
 //! Clients behave at random unless they have [scripts](experiment::Script). The playground runs such experiments on a
@@ -110,6 +129,7 @@
 //! tokens are in perfect order.
 
 pub mod attempts;
+mod duration;
 pub mod experiment;
 pub mod history;
 pub mod invariant;

@@ -8,10 +8,13 @@
 //! let plan = Plan::new()
 //!     .at(Duration::from_secs(1), Incident::Hang { server: 0, lasts: Duration::from_secs(5) })
 //!     .at(Duration::from_secs(2), Incident::Crash { server: 1, persistence: Persistence::All, lasts: Duration::from_secs(1) });
-//! assert_eq!("at 1s n0 hangs for 5s\nat 2s n1 crashes for 1s and keeps All\n", plan.to_string());
+//! let text = "at 1s n0 hangs for 5s\nat 2s n1 crashes for 1s and keeps All\n";
+//! assert_eq!(text, plan.to_string());
+//! assert_eq!(Ok(plan), text.parse());
 //! ```
 
 mod draw;
+mod text;
 
 use std::fmt;
 use std::time::Duration;
@@ -188,6 +191,13 @@ impl Plan {
         self
     }
 
+    /// Returns the plan with those incidents, each with its time, for which `keeps` returns `true`.
+    #[must_use]
+    pub fn filter(&self, mut keeps: impl FnMut(Duration, &Incident) -> bool) -> Self {
+        let kept = self.0.iter().filter(|(when, incident)| keeps(*when, incident));
+        Self(kept.cloned().collect())
+    }
+
     /// Returns the incidents, in the order of time.
     pub fn incidents(&self) -> &[(Duration, Incident)] {
         &self.0
@@ -215,6 +225,39 @@ impl Incident {
             | Self::Pause { lasts, .. }
             | Self::Suspend { lasts, .. }
             | Self::Kill { lasts, .. } => Some(lasts),
+        }
+    }
+}
+
+impl Incident {
+    /// Returns the server, if the incident has one.
+    pub fn server(&self) -> Option<usize> {
+        match *self {
+            Self::Crash { server, .. }
+            | Self::Hang { server, .. }
+            | Self::Flush { server }
+            | Self::Copy { server }
+            | Self::Failback { server, .. }
+            | Self::Evict { server }
+            | Self::Forget { server }
+            | Self::OutOfMemory { server, .. }
+            | Self::ReadOnly { server, .. }
+            | Self::WrongType { server, .. }
+            | Self::Step { server, .. }
+            | Self::Slew { server, .. }
+            | Self::Partition { server, .. } => Some(server),
+            Self::Storm { .. } | Self::Pause { .. } | Self::Suspend { .. } | Self::Kill { .. } => None,
+        }
+    }
+
+    /// Returns the client, if the incident has one.
+    pub fn client(&self) -> Option<usize> {
+        match *self {
+            Self::Partition { client, .. }
+            | Self::Pause { client, .. }
+            | Self::Suspend { client, .. }
+            | Self::Kill { client, .. } => Some(client),
+            _ => None,
         }
     }
 }
@@ -265,51 +308,5 @@ impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::ALL.iter().find(|(_, faults)| faults == self).map_or("network", |(name, _)| *name);
         f.write_str(name)
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|(when, incident)| writeln!(f, "at {when:?} {incident}"))
-    }
-}
-
-impl fmt::Display for Incident {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Crash { server, persistence, lasts } => {
-                write!(f, "n{server} crashes for {lasts:?} and keeps {persistence:?}")
-            }
-            Self::Hang { server, lasts } => write!(f, "n{server} hangs for {lasts:?}"),
-            Self::Flush { server } => write!(f, "n{server} is flushed"),
-            Self::Copy { server } => write!(f, "the data of n{server} is copied"),
-            Self::Failback { server, lasts } => {
-                write!(f, "n{server} is a replica with the older copy for {lasts:?}")
-            }
-            Self::Evict { server } => write!(f, "n{server} loses its locks"),
-            Self::Forget { server } => write!(f, "n{server} loses its counters"),
-            Self::OutOfMemory { server, lasts } => write!(f, "n{server} is out of memory for {lasts:?}"),
-            Self::ReadOnly { server, lasts } => write!(f, "n{server} is read-only for {lasts:?}"),
-            Self::WrongType { server, resource, lasts } => {
-                write!(f, "r{resource} on n{server} has a non-lock value for {lasts:?}")
-            }
-            Self::Step { server, millis } => write!(f, "the clock of n{server} steps by {millis} ms"),
-            Self::Slew { server, ppm, lasts } => {
-                write!(f, "the clock of n{server} runs faster by {ppm} ppm for {lasts:?}")
-            }
-            Self::Partition { client, server, way: None, lasts } => {
-                write!(f, "all messages between c{client} and n{server} are lost for {lasts:?}")
-            }
-            Self::Partition { client, server, way: Some(Direction::Requests), lasts } => {
-                write!(f, "all messages from c{client} to n{server} are lost for {lasts:?}")
-            }
-            Self::Partition { client, server, way: Some(Direction::Replies), lasts } => {
-                write!(f, "all messages from n{server} to c{client} are lost for {lasts:?}")
-            }
-            Self::Storm { lasts } => write!(f, "a storm for {lasts:?}"),
-            Self::Pause { client, lasts } => write!(f, "c{client} is paused for {lasts:?}"),
-            Self::Suspend { client, lasts } => write!(f, "c{client} is suspended for {lasts:?}"),
-            Self::Kill { client, lasts } => write!(f, "c{client} is killed and restarts after {lasts:?}"),
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! Breaks the lock on purpose, one variant after another, and reports whether simulated runs detect it.
 //!
-//! `variants [--write] [NAME ..]`. Each variant of `variants.toml` is applied to a copy of the workspace, which is built
+//! `variants [--write] [--shrink] [NAME ..]`. Each variant of `variants.toml` is applied to a copy of the workspace, which is built
 //! there. The printed table is that of `docs/internals/variants.md`, and `--write` updates the document. Names select
-//! variants; then nothing is compared or written.
+//! variants; then nothing is compared or written. `--shrink` shows the smallest run that detects each variant, and writes its
+//! picture to `target/variants/pictures`.
 //!
 //! The tests only check that each variant applies, and that the document lists it. They build nothing.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
@@ -69,25 +70,31 @@ impl Change {
 
 fn main() -> Fallible<ExitCode> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let names: Vec<_> = arguments.iter().filter(|argument| *argument != "--write").collect();
+    let names: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let shrinks = arguments.iter().any(|argument| argument == "--shrink");
     let mut variant = catalog()?;
     variant.retain(|variant| names.is_empty() || names.contains(&&variant.name));
     let place = Path::new(ROOT).join("target/variants");
-    let (copy, binaries) = (place.join("workspace"), place.join("binaries"));
+    let (copy, binaries, pictures) =
+        (place.join("workspace"), place.join("binaries"), place.join("pictures"));
     fs::create_dir_all(&binaries)?;
+    fs::create_dir_all(&pictures)?;
     synchronize(Path::new(ROOT), &copy)?;
 
     let sound = build(&copy, &place)?;
-    let mut searches = vec![(keep(&sound, &binaries.join("sound"))?, [None, None])];
+    let mut searches = vec![(keep(&sound, &binaries.join("sound"))?, [None, None], None)];
     for variant in &variant {
         let applied = apply(variant, &copy);
         let built = applied.and_then(|()| build(&copy, &place));
         restore(variant, &copy)?;
         let binary = built.map_err(|error| format!("{}: {error}", variant.name))?;
         let arguments = [Some(variant.invariant.as_str()), variant.runs.as_deref()];
-        searches.push((keep(&binary, &binaries.join(&variant.name))?, arguments));
+        let picture = shrinks.then(|| pictures.join(format!("{}.svg", variant.name)));
+        searches.push((keep(&binary, &binaries.join(&variant.name))?, arguments, picture));
     }
-    let found = on_all_cores(&searches, |(binary, arguments)| search(binary, *arguments));
+    let found = on_all_cores(&searches, |(binary, arguments, picture)| {
+        search(binary, *arguments, picture.as_deref())
+    });
 
     let is_sound = found[0].is_none();
     let rows: Vec<_> = variant.iter().zip(&found[1..]).map(row).collect();
@@ -179,8 +186,12 @@ fn keep(binary: &Path, to: &Path) -> Fallible<PathBuf> {
 }
 
 /// Returns the number of seeds until a violation of the invariant, or of any invariant if none is given.
-fn search(binary: &Path, arguments: [Option<&str>; 2]) -> Option<u64> {
-    let output = Command::new(binary).args(arguments.into_iter().flatten()).stderr(Stdio::inherit()).output();
+///
+/// With a file for the picture, the search shows the smallest run.
+fn search(binary: &Path, arguments: [Option<&str>; 2], picture: Option<&Path>) -> Option<u64> {
+    let mut command = Command::new(binary);
+    command.args(arguments.into_iter().flatten()).stderr(Stdio::inherit());
+    let output = command.envs(picture.map(|picture| ("SHRUNK", picture))).output();
     String::from_utf8(output.expect("the program was built").stdout).ok()?.trim().parse().ok()
 }
 

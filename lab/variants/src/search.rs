@@ -5,14 +5,20 @@
 //! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), or `keeping` (locks that are kept
 //! for a time). `whole`, or `whole-` before a kind, runs the whole stack. `search` without arguments looks for a violation of any
 //! invariant in all kinds of runs.
+//!
+//! With the environment variable `SHRUNK`, the smallest run that violates the invariant is shown, and its picture is written
+//! to the file of that name.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use redlock_simulation::experiment::{Experiment, Report};
-use redlock_simulation::invariant::Invariant;
+use redlock_simulation::invariant::{Invariant, Violation};
 use redlock_simulation::plan::{Faults, Incident, Plan};
+use redlock_simulation::timeline::Timeline;
 
 /// The number of seeds. The correct core violates no invariant in any of them.
 const SEEDS: u64 = 1_000;
@@ -54,15 +60,29 @@ fn main() {
 fn seeds_until_violated(name: &str, runs: Runs) -> Option<usize> {
     let mut others = BTreeSet::new();
     let violated = |report: Report| {
-        let violated: Vec<_> = report.defects().map(|defect| defect.invariant).collect();
-        others.extend(violated.iter().map(ToString::to_string));
-        violated.iter().any(|invariant| invariant.to_string() == name)
+        others.extend(report.defects().map(|defect| defect.invariant.to_string()));
+        let defect = report.defects().find(|defect| defect.invariant.to_string() == name);
+        if let (Some(defect), Some(file)) = (defect, std::env::var_os("SHRUNK")) {
+            show_smallest(&report, defect, Path::new(&file));
+        }
+        defect.is_some()
     };
     let seeds = (0..runs.seeds()).map(|seed| runs.run(seed)).position(violated);
     if seeds.is_none() {
         eprintln!("not violated: {name}, but {others:?}");
     }
     seeds.map(|seeds| seeds + 1)
+}
+
+/// Shows the smallest run with the same violation, and writes its picture.
+fn show_smallest(report: &Report, violation: &Violation, file: &Path) {
+    let shrunk = report.shrink(violation);
+    eprintln!("{shrunk}");
+    let is_same = |other: &&Violation| other.invariant == violation.invariant && other.broken.is_none();
+    let smallest = &shrunk.report;
+    let shown = smallest.violations.iter().find(is_same).expect("the smallest run shows the violation");
+    let picture = Timeline::about(&smallest.history, shown).title(smallest.replay()).svg();
+    fs::write(file, picture).expect("the folder of the picture exists");
 }
 
 /// Shows the first violation of the correct core, if there is one within the seeds.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Experiment;
 use crate::history::History;
 use crate::invariant::{Rules, Violation};
-use crate::plan::{Faults, Plan};
+use crate::plan::Plan;
 use crate::timeline::Timeline;
 
 /// The port of the playground, which runs experiments on a page.
@@ -37,37 +37,27 @@ impl Report {
         self.violations.iter().filter(|violation| violation.broken.is_none())
     }
 
-    /// Returns the command that repeats this run and shows it.
-    ///
-    /// Of the settings in code, it includes only servers, clients, faults, fencing and restart admission.
+    /// Returns the command that repeats this run and shows it: [`Experiment::command`].
     pub fn replay(&self) -> String {
-        let Experiment { seed, servers, clients, faults, .. } = self.experiment;
-        let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
-        let whole = if self.experiment.whole { " --whole" } else { "" };
-        let options = self.unusual(" --", " ") + whole;
-        format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{options} --seed {seed}")
+        self.experiment.command()
     }
 
-    /// Returns the address that shows this run in the playground, with the same settings as
-    /// [`replay`](Report::replay). The playground does not run the whole stack.
-    pub fn page(&self) -> String {
-        let Experiment { seed, servers, clients, faults, .. } = self.experiment;
-        let fields = self.unusual("&", "=");
-        let run = format!("faults={faults}&nodes={servers}&clients={clients}{fields}&seed={seed}");
-        format!("http://127.0.0.1:{PLAYGROUND_PORT}/?{run}")
-    }
-
-    /// Returns the settings that differ from the usual ones for the faults, each after `before` and with `between` before
-    /// its value.
-    fn unusual(&self, before: &str, between: &str) -> String {
-        let Experiment { faults, .. } = self.experiment;
-        let setting = |name, is: bool, is_usual, values: [&str; 2]| {
-            let value = values[usize::from(is)];
-            if is == is_usual { String::new() } else { format!("{before}{name}{between}{value}") }
+    /// Returns the address that shows this run in the playground.
+    ///
+    /// `None` if the experiment has a setting that addresses of random runs do not contain, such as the whole stack.
+    pub fn page(&self) -> Option<String> {
+        let Experiment { seed, servers, clients, faults, fenced, admission, .. } = self.experiment;
+        let shown = Experiment { servers, clients, faults, fenced, admission, ..Experiment::new(seed) };
+        if shown != self.experiment {
+            return None;
+        }
+        let setting = |name: &str, is: Option<bool>, values: [&str; 2]| {
+            is.map_or(String::new(), |is| format!("&{name}={}", values[usize::from(is)]))
         };
-        let (fenced, admission) = (self.experiment.is_fenced(), self.experiment.has_admission());
-        let locks = setting("locks", fenced, faults.is_about_fencing(), ["plain", "mixed"]);
-        locks + &setting("admission", admission, faults.has_admission(), ["off", "on"])
+        let (locks, admission) =
+            (setting("locks", fenced, ["plain", "mixed"]), setting("admission", admission, ["off", "on"]));
+        let run = format!("faults={faults}&nodes={servers}&clients={clients}{locks}{admission}&seed={seed}");
+        Some(format!("http://127.0.0.1:{PLAYGROUND_PORT}/?{run}"))
     }
 
     /// Returns the rules of the checks.
@@ -90,9 +80,9 @@ impl fmt::Display for Report {
             writeln!(f, "seed {}: {violation}\n{}\n{picture}", self.experiment.seed, self.prefix(violation))?;
         }
         writeln!(f, "again: {}", self.replay())?;
-        if self.experiment.whole {
-            return Ok(());
+        match self.page() {
+            Some(page) => writeln!(f, "page:  {page} (cargo run -p redlock-playground)"),
+            None => Ok(()),
         }
-        writeln!(f, "page:  {} (cargo run -p redlock-playground)", self.page())
     }
 }

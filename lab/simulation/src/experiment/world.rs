@@ -39,7 +39,8 @@ const WATCHED_DELAY: u64 = 3_000;
 
 impl World {
     /// Creates the world of an experiment. The order of the draws is part of what a seed means.
-    pub(super) fn new(experiment: &Experiment, chance: &mut fastrand::Rng) -> Self {
+    pub(super) fn new(experiment: &Experiment) -> Self {
+        let chance = &mut fastrand::Rng::with_seed(experiment.seed);
         let simulation = Simulation::new(experiment.seed);
         let streams = chance.bool() || experiment.scripts.is_some();
         let transport = match (experiment.whole, streams) {
@@ -184,10 +185,7 @@ impl Experiment {
         let clock = Clock { offset, drift_ppm: self.drift(chance, self.client_drift()) };
         let behavior = client::Behavior {
             resources: self.resources,
-            shortest_ttl: self.shortest_ttl.unwrap_or(match self.faults {
-                Faults::Clocks => SHORTEST_WATCHED_TTL,
-                _ => SHORTEST_TTL,
-            }),
+            shortest_ttl: self.shortest_ttl_of_clients(),
             longest_ttl: if self.is_about_waiting() { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
             node_timeout: NODE_TIMEOUT,
             does: self.activity,
@@ -197,6 +195,13 @@ impl Experiment {
             script: self.scripts.as_ref().and_then(|scripts| scripts.get(number).copied()),
         };
         Client::new(simulation, network.clone(), number, clock, chance.u64(..), behavior, protected)
+    }
+
+    pub(super) fn shortest_ttl_of_clients(&self) -> Duration {
+        self.shortest_ttl.unwrap_or(match self.faults {
+            Faults::Clocks => SHORTEST_WATCHED_TTL,
+            _ => SHORTEST_TTL,
+        })
     }
 
     /// Returns the drift of a clock within the bounds. In half of the cases, it is the maximum.
