@@ -20,7 +20,6 @@ use crate::admission::Behind;
 use crate::admission::keeper::{Checked, Checks, Clock};
 use crate::admission::look::{self, GET, Look};
 use crate::connection::Connection;
-use crate::gate::rule::{Finding, Stamp};
 use crate::handshake::Server;
 use crate::message::{Failure, Reply};
 use crate::native;
@@ -150,13 +149,7 @@ impl<K: Connection> Link<K> {
         }
         match (checks.behind, replies.get(1)) {
             (Behind::Stamp, Some(stamp)) => gate.compare(stamp),
-            (Behind::Look(_), Some(_)) => match look::read(&replies[1..]) {
-                Some(Finding::Stamp(Stamp { renewed: Some(reason), .. })) => gate.lose(reason),
-                Some(Finding::Stamp(stamp)) => gate.compare(&Reply::Bytes(stamp.text.to_vec())),
-                // Denied: the connection is admitted without a stamp.
-                None => {}
-                Some(_) => gate.lose(QuarantineReason::NotChecked),
-            },
+            (Behind::Look(_), Some(_)) => gate.compare_found(look::read(&replies[1..]).as_ref()),
             _ => {}
         }
         match clock {

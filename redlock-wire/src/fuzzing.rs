@@ -1,9 +1,12 @@
 //! Entry points for the fuzz targets and the simulation of this repository. Not a public interface: it changes without
 //! notice.
 
+mod admission;
+
 use redlock_core::IntoResources;
 use redlock_core::node::{Claim, Token};
 
+pub use self::admission::{BegunLook, NodeAdmission};
 use crate::admission::look;
 use crate::message::Reply;
 use crate::{commands, fence, handshake, reply};

@@ -12,7 +12,7 @@ use event_listener::{Event, EventListener};
 use redlock_core::node::{Admission, AdmissionId, Quarantine, QuarantineReason};
 use redlock_core::runtime::Instant;
 
-use self::rule::{ConnectionFacts, Standing};
+use self::rule::{ConnectionFacts, Finding, Stamp, Standing};
 use crate::message::Reply;
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -161,6 +161,19 @@ impl Gate {
         self.lose(reason);
     }
 
+    /// Compares the stamp that a look behind a request has found; `None` if the look is not permitted.
+    ///
+    /// Such a look can end an admission, and begins none.
+    pub(crate) fn compare_found(&self, finding: Option<&Finding>) {
+        match finding {
+            Some(Finding::Stamp(Stamp { renewed: Some(reason), .. })) => self.lose(*reason),
+            Some(Finding::Stamp(stamp)) => self.compare(&Reply::Bytes(stamp.text.to_vec())),
+            // The connection is admitted without a stamp.
+            None => {}
+            Some(_) => self.lose(QuarantineReason::NotChecked),
+        }
+    }
+
     /// Listens for the next reason to look. Listen first, then look.
     pub(crate) fn listen(&self) -> EventListener {
         self.changed.listen()
@@ -291,6 +304,26 @@ mod tests {
         assert_eq!((true, None), (first.is_some(), id_at(soon)));
         gate.confirmed(soon + WAIT);
         assert_eq!(first, id_at(soon), "nothing was lost meanwhile");
+    }
+
+    #[test]
+    fn a_look_behind_a_request_only_ends_admissions() {
+        let stamp = |text: &[u8], renewed| {
+            let (age, longest, text) = (2 * WAIT, Duration::ZERO, text.into());
+            Finding::Stamp(Stamp { renewed, age, longest, text })
+        };
+        let is_admitted_after = |finding: Option<Finding>| {
+            let gate = admitted();
+            gate.compare_found(finding.as_ref());
+            gate.is_admitted()
+        };
+        assert!(is_admitted_after(Some(stamp(b"one", None))) && is_admitted_after(None));
+        assert!(!is_admitted_after(Some(stamp(b"one", Some(QuarantineReason::DataLost)))));
+        assert!(!is_admitted_after(Some(stamp(b"two", None))));
+        assert!(!is_admitted_after(Some(Finding::Replica)));
+        let gate = Gate::default();
+        gate.compare_found(Some(&stamp(b"one", None)));
+        assert!(!gate.is_admitted());
     }
 
     #[test]

@@ -59,6 +59,9 @@
 //! Depending on the seed, servers are of several releases, lack rights, forget their scripts, or are unavailable for a moment.
 //! Clients receive pushes in order, without an order, or not at all. A connection that breaks may do so without a notice.
 //!
+//! Restart admission is the same in both: the fast layer uses the state, the rules and the script of `redlock-wire`, and only
+//! carries looks, notifications and clock readings itself.
+//!
 //! # Fencing tokens
 //!
 //! [`Faults::Fencing`](plan::Faults::Fencing) (`scripts/simulate --faults fencing`) selects an experiment about fencing

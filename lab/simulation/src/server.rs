@@ -6,7 +6,6 @@
 mod commands;
 mod loss;
 mod machine;
-mod stamp;
 mod wall_clock;
 
 use std::fmt;
@@ -20,14 +19,13 @@ use futures_channel::oneshot;
 use redlock_core::node::{NodeError, Reply, Token};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{IntoResource, Resource};
-use redlock_server::ClientId;
+use redlock_server::{ClientId, Command};
 use redlock_testkit::Request;
 use redlock_testkit::sim::{Clock, Process};
 
 use self::commands::Arrived;
 pub use self::machine::Persistence;
 use self::machine::{Machine, Memory, Redis};
-pub(crate) use self::stamp::{Identity, Intact, Look};
 use crate::history::{self, EventKind, FaultKind, Place, Recorder};
 
 /// A simulated lock server. Clones are handles to the same server.
@@ -56,8 +54,7 @@ struct State {
     crashed: Instant,
     /// The number of losses while it was running. Connected clients are notified of each, in order with replies.
     losses: u64,
-    /// The stamp of the last look, the number of its changes, and the true time of the last one.
-    stamped: Option<(Identity, Instant)>,
+    /// The number of changes of the stamp by looks, and the true time of the last one.
     renewals: u64,
     renewed: Instant,
     /// The additional speed of the clock in parts per million.
@@ -71,7 +68,7 @@ struct State {
 /// A message that waits while the server is stopped.
 enum Received {
     Request(Delivery, oneshot::Sender<Carried>),
-    Look(Option<Instant>, oneshot::Sender<Looked>),
+    Look(Command, oneshot::Sender<Looked>),
     Bytes(Arrived),
     /// The end of a connection.
     Close(ClientId),
@@ -84,8 +81,8 @@ pub(crate) type Outcome = Result<Reply, NodeError>;
 pub(crate) struct Carried {
     pub(crate) outcome: Outcome,
     pub(crate) pushed: Pushed,
-    /// The look that followed the request, if one was sent behind it.
-    pub(crate) look: Option<Look>,
+    /// The reply to the look that followed the request, if one was sent behind it.
+    pub(crate) look: Option<redlock_wire::Reply>,
     pub(crate) clock: ClockShown,
 }
 
@@ -108,9 +105,9 @@ pub(crate) struct ClockShown {
 }
 
 /// A look that was carried out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Looked {
-    pub(crate) look: Look,
+    pub(crate) reply: redlock_wire::Reply,
     pub(crate) pushed: Pushed,
     pub(crate) clock: ClockShown,
 }
@@ -119,8 +116,8 @@ pub(crate) struct Looked {
 #[derive(Clone)]
 pub(crate) struct Delivery {
     pub(crate) request: Request,
-    /// True if a look follows in the same pipeline.
-    pub(crate) looks: bool,
+    /// The look that follows in the same pipeline, if one does.
+    pub(crate) look: Option<Command>,
     pub(crate) shown: history::Request,
     pub(crate) travelled: Duration,
     /// Set when a copy was carried out.
@@ -158,7 +155,6 @@ impl Server {
             persistence: Persistence::All,
             crashed: Instant::ORIGIN,
             losses: 0,
-            stamped: None,
             renewals: 0,
             renewed: Instant::ORIGIN,
             slewed: 0,
@@ -241,8 +237,8 @@ impl Server {
                 Received::Request(delivery, reply) => {
                     carried.push((self.carry_out(&mut state, &delivery), reply));
                 }
-                Received::Look(jumped, reply) => {
-                    looked.push((self.carry_look(&mut state, jumped), reply));
+                Received::Look(command, reply) => {
+                    looked.push((self.carry_look(&mut state, &command), reply));
                 }
                 Received::Bytes(arrived) => self.carry_out_commands(&mut state, &arrived),
                 Received::Close(client) => {
@@ -410,20 +406,18 @@ impl Server {
             .any(|(began, ended)| *began < until && ended.is_none_or(|ended| ended >= from))
     }
 
-    /// Looks at the stamp, once the server runs. Returns `None` if it is down, or crashes before.
-    ///
-    /// A stamp from before `jumped` is renewed.
-    pub(crate) async fn look(&self, jumped: Option<Instant>) -> Option<Looked> {
+    /// Carries a look out, once the server runs. Returns `None` if it is down, or crashes before.
+    pub(crate) async fn look(&self, command: Command) -> Option<Looked> {
         let arrival = {
             let mut state = self.state();
             if !state.up {
                 return None;
             }
             let Some(received) = &mut state.received else {
-                return Some(self.carry_look(&mut state, jumped));
+                return Some(self.carry_look(&mut state, &command));
             };
             let (reply, arrival) = oneshot::channel();
-            received.push(Received::Look(jumped, reply));
+            received.push(Received::Look(command, reply));
             arrival
         };
         arrival.await.ok()
@@ -438,20 +432,18 @@ impl Server {
         let (request, travelled) = (delivery.shown, delivery.travelled);
         let reply = history::Reply::of(&outcome);
         self.0.recorder.record(EventKind::CarriedOut { request, reply, until, travelled, again });
-        let look = delivery.looks.then(|| self.carry_look(state, None).look);
+        let look = delivery.look.as_ref().map(|command| self.carry_look(state, command).reply);
         Carried { outcome, pushed: state.pushed(), look, clock: self.clock(state) }
     }
 
-    /// Looks at the stamp, and reads the clock behind it.
-    fn carry_look(&self, state: &mut State, jumped: Option<Instant>) -> Looked {
-        let look = state.machine.memory().look(jumped);
-        if let Look::Intact(Intact { identity, since, .. }) = look {
-            if state.stamped.replace((identity, since)).is_some_and(|before| before != (identity, since)) {
-                state.renewals += 1;
-                state.renewed = self.0.world.now();
-            }
+    /// Carries a look out, and reads the clock behind it.
+    fn carry_look(&self, state: &mut State, command: &Command) -> Looked {
+        let (reply, is_stamped) = state.machine.memory().look(command);
+        if is_stamped {
+            state.renewals += 1;
+            state.renewed = self.0.world.now();
         }
-        Looked { look, pushed: state.pushed(), clock: self.clock(state) }
+        Looked { reply, pushed: state.pushed(), clock: self.clock(state) }
     }
 
     fn clock(&self, state: &State) -> ClockShown {

@@ -1,4 +1,7 @@
 //! The restart admission of one node in memory.
+//!
+//! The rule of servers is in `redlock-wire`. It finds out from a stamp whether a server may have lost locks. A test causes
+//! each loss of a node in memory, so the node needs no stamp and no look, and only waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

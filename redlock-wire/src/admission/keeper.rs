@@ -206,6 +206,16 @@ impl Keeper {
         }
     }
 
+    /// Returns the time until the next look: zero if there is a reason to look. Ends an admission that a longer wait does
+    /// not permit any more.
+    pub(crate) fn next_look(&self, gate: &Gate, now: Instant) -> Duration {
+        if gate.is_look_due() {
+            return Duration::ZERO;
+        }
+        let left = gate.recheck(self.wait(), now).and_then(|quarantine| quarantine.remaining);
+        left.map_or(INTERVAL, |left| left.min(INTERVAL))
+    }
+
     /// Performs a look whenever one is necessary, as long as the connection is in use.
     ///
     /// Returns when a look finds that the server is a replica.
@@ -214,10 +224,9 @@ impl Keeper {
         // The handshake included a look. Another look is necessary if a loss was reported since then.
         loop {
             let change = gate.listen();
-            if !gate.is_look_due() {
-                let quarantine = gate.recheck(self.wait(), runtime.now());
-                let left = quarantine.and_then(|quarantine| quarantine.remaining);
-                first(runtime.sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL))), change).await;
+            let pause = self.next_look(gate, runtime.now());
+            if !pause.is_zero() {
+                first(runtime.sleep(pause), change).await;
             }
             if !self.is_as_before(over, runtime).await {
                 loop {

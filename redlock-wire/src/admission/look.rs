@@ -50,10 +50,17 @@ impl Look {
     }
 
     fn script<C: Connection>(self, name: &'static str, script: &str) -> C::Packed {
+        let words = self.words(script);
+        let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        C::pack(Command::Other { name, args: &args })
+    }
+
+    /// Returns the arguments of `EVAL` or `EVALSHA`.
+    pub(crate) fn words(self, script: &str) -> [Vec<u8>; 6] {
         let (longest, vouch): (_, &[u8]) = (self.longest.to_string(), if self.vouch { b"1" } else { b"0" });
         let jumped = self.jumped.unwrap_or(0).to_string();
-        let args = [script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch, jumped.as_bytes()];
-        C::pack(Command::Other { name, args: &args })
+        let words = [script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch, jumped.as_bytes()];
+        words.map(<[u8]>::to_vec)
     }
 }
 

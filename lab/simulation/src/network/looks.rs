@@ -9,15 +9,12 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 use futures_channel::oneshot;
-use redlock_core::node::ClockReading;
-use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::runtime::Runtime;
+use redlock_server::Command;
 
 use super::remote::{InUse, Shared, until};
 use super::{Direction, Transport};
 use crate::server::Looked;
-
-/// The longest time between two looks.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The shortest time between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -26,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) async fn keep(node: Weak<InUse>, runtime: Arc<dyn Runtime>) {
     while let Some(me) = node.upgrade() {
         let due = me.due.listen();
-        let Some(wait) = me.gate().map(|gate| gate.next_look(INTERVAL, runtime.now())) else { return };
+        let Some(wait) = me.gate().map(|gate| gate.next_look(runtime.now())) else { return };
         drop(me);
         if !wait.is_zero() {
             until(runtime.sleep(wait), due).await;
@@ -63,23 +60,19 @@ impl Shared {
         // A new connection makes the state unchecked before the look begins.
         let (generation, incarnation) = self.connect().ok()?;
         self.admission();
-        let ticket = self.gate()?.begin();
+        let begun = self.gate()?.begin(self.runtime.now());
         let (sent, truly_sent) = (self.runtime.now(), self.network.0.world.now());
         let (result, at_client) = oneshot::channel();
         let me = Arc::clone(self);
         self.network.0.world.spawn(Box::pin(async move {
-            let looked = me.carry_look(generation, incarnation, ticket.jumped).await;
+            let looked = me.carry_look(generation, incarnation, begun.command()).await;
             if looked.is_none() {
                 me.lose(generation);
             }
             result.send(looked).ok();
         }));
         let looked = at_client.await.ok()??;
-        let received = self.runtime.now();
-        let mut gate = self.gate()?;
-        gate.looked(ticket, looked, received);
-        gate.read_clock(ClockReading { sent: Some(sent), server: looked.clock.unix_time, received });
-        drop(gate);
+        self.gate()?.looked(begun, &looked, sent, self.runtime.now());
         self.watch_clock(truly_sent, looked.clock.at);
         Some(())
     }
@@ -89,7 +82,7 @@ impl Shared {
         self: &Arc<Self>,
         generation: u64,
         incarnation: u64,
-        jumped: Option<Instant>,
+        command: Command,
     ) -> Option<Looked> {
         let world = &self.network.0.world;
         let streams = self.network.0.transport == Transport::Streams;
@@ -103,7 +96,7 @@ impl Shared {
         if !arrives || self.is_cut(Direction::Requests) {
             return None;
         }
-        let looked = self.server.look(jumped).await?;
+        let looked = self.server.look(command).await?;
         world.sleep(self.delay(Direction::Replies)?).await;
         (stands() && !self.is_cut(Direction::Replies)).then_some(looked)
     }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Admission, Availability, Begun, ClockReading, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind,
-    Operation, Profile, Quarantine, QuarantineReason, Reply, Request, ServerId, Status, Watch,
+    Admission, Availability, Begun, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind, Operation,
+    Profile, QuarantineReason, Reply, Request, ServerId, Status, Watch,
 };
 use redlock_core::runtime::{Instant, Runtime};
 
@@ -26,7 +26,7 @@ use super::looks;
 use super::notifications::Subscription;
 use super::{Direction, Network, Transport};
 use crate::history::{self, EventKind, FaultKind, Place, TokenNumber};
-use crate::server::{Arrival, Carried, ClockShown, Delivery, Look, Outcome, Server};
+use crate::server::{Arrival, Carried, ClockShown, Delivery, Outcome, Server};
 
 /// The longest time until a client notices that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
@@ -106,7 +106,7 @@ struct ReplySlot {
 /// A reply at the client, with what followed the request.
 struct Arrived {
     outcome: Outcome,
-    look: Option<Look>,
+    look: Option<redlock_wire::Reply>,
     clock: ClockShown,
 }
 
@@ -121,6 +121,7 @@ impl Remote {
     pub(super) fn new(network: Network, client: usize, server: Server, runtime: Arc<dyn Runtime>) -> Self {
         let label = format!("n{}", server.number());
         let longest_ttl = network.state().longest_ttl;
+        let gate = longest_ttl.map(|longest| Mutex::new(Gate::new(&label, longest)));
         let shared = Arc::new(Shared {
             network,
             client,
@@ -128,7 +129,7 @@ impl Remote {
             runtime,
             label,
             link: Mutex::default(),
-            gate: longest_ttl.map(|longest| Mutex::new(Gate::new(longest))),
+            gate,
             longest_ttl,
             looking: AtomicBool::new(false),
             look_failed: Mutex::default(),
@@ -254,8 +255,8 @@ impl Shared {
         let travelled = world.now().saturating_duration_since(message.sent);
         let Message { request, shown, reply, .. } = &message;
         let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
-        let looks = !streams && self.gate.is_some();
-        let delivery = Delivery { request, looks, shown: *shown, travelled, spent };
+        let look = self.gate().filter(|_| !streams).map(|gate| gate.rules.look_behind());
+        let delivery = Delivery { request, look, shown: *shown, travelled, spent };
         let carried = match self.server.receive(&delivery) {
             Arrival::Gone => return self.lose(message.begin.generation),
             Arrival::Carried(carried) => carried,
@@ -306,8 +307,9 @@ impl Shared {
             return;
         }
         // The notification of a loss was sent before this reply, so it arrives before it.
-        if streams && self.gate().is_some_and(|mut gate| gate.record_pushed(pushed)) {
-            self.due.notify(usize::MAX);
+        if let Some(mut gate) = self.gate().filter(|_| streams) {
+            gate.record_pushed(pushed);
+            self.notify_if_due(&gate);
         }
         let nothing = |error: &NodeError| {
             matches!(
@@ -331,21 +333,18 @@ impl Shared {
     /// Reads a reply at the client, and what followed the request.
     fn read(&self, flight: &Flight, Arrived { outcome, look, clock }: Arrived) -> Outcome {
         let Flight { request, shown, begin, .. } = flight;
-        let received = self.runtime.now();
-        if let Some(mut gate) = self.gate() {
+        if let Some(gate) = self.gate() {
             if let Some(look) = look {
-                gate.apply_following_look(look, received);
+                gate.rules.apply_behind(&look);
             }
             if matches!(&outcome, Err(error) if error.to_string().contains("READONLY")) {
-                gate.rejected();
+                gate.rules.lose(QuarantineReason::Replica);
             }
             // Without an admission, the vote does not count in any case.
             if request.is_vote() && matches!(begin.admission, Admission::Admitted(_)) {
-                let reading = ClockReading { sent: None, server: clock.unix_time, received };
-                if gate.read_clock(reading) {
-                    self.due.notify(usize::MAX);
-                }
+                gate.rules.check_clock(clock.unix_time, &*self.runtime);
             }
+            self.notify_if_due(&gate);
         }
         // The history does not depend on the code that judges the reply for the core.
         let counts = request.operation() == Operation::Release || self.counts(begin.admission);
@@ -366,6 +365,12 @@ impl Shared {
         )
     }
 
+    fn notify_if_due(&self, gate: &Gate) {
+        if gate.rules.is_look_due() {
+            self.due.notify(usize::MAX);
+        }
+    }
+
     /// Records that a look has read the clock, at a true time. `sent` is the true time before.
     pub(super) fn watch_clock(&self, sent: Instant, at: Instant) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -377,7 +382,7 @@ impl Shared {
     /// Returns whether the clock has jumped before this client began to watch it, so recently that a lock may be lost,
     /// and no client has renewed the stamp since.
     fn has_jumped_unseen(&self, at: Instant) -> bool {
-        let Some(wait) = self.gate().map(|gate| gate.wait()) else { return false };
+        let Some(wait) = self.gate().map(|gate| gate.rules.wait()) else { return false };
         let watched = *self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         self.server.has_jumped_unseen(watched, at, wait.mul_f64(1.1))
     }
@@ -491,7 +496,7 @@ impl LockNode for Remote {
             Err(error) => return Begun::failed(error),
         };
         let admission = self.0.admission();
-        let is_unchecked = admission == Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked));
+        let is_unchecked = self.0.gate().is_some_and(|gate| !gate.is_checked);
         if request.is_vote() && is_unchecked && !self.0.has_just_failed_to_look() {
             return Begun::connecting(self.0.begin_look());
         }

@@ -2,6 +2,7 @@
 
 mod memory;
 mod redis;
+mod stamped;
 
 use std::ops::{Deref, DerefMut};
 

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use redlock_core::node::{Claim, LockNode, NodeError, Reply, Token, Ttl};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
+use redlock_server::Command;
 use redlock_testkit::sim::{Clock, Process};
 use redlock_testkit::{MemoryNode, Operation, Request, block_on};
 
+use super::redis::micros;
+use super::stamped::Stamped;
 use super::{Data, Persistence};
 use crate::server::Executed;
-use crate::server::stamp::{Identity, Look, Stamp};
 use crate::server::wall_clock::WallClock;
 
 pub(in crate::server) struct Memory {
@@ -21,8 +23,7 @@ pub(in crate::server) struct Memory {
     clock: WallClock,
     out_of_memory: bool,
     read_only: bool,
-    identity: Identity,
-    stamp: Option<Stamp>,
+    stamped: Stamped,
     /// An older copy of all data: a snapshot, or a replica that is behind.
     copy: Copy,
     /// The resources that were ever locked.
@@ -34,7 +35,7 @@ pub(in crate::server) struct Memory {
 struct Copy {
     locks: Vec<(Resource, Token, Instant)>,
     counters: Vec<(Resource, Option<FencingToken>)>,
-    stamp: Option<Stamp>,
+    stamp: Option<Vec<u8>>,
 }
 
 impl Memory {
@@ -42,20 +43,13 @@ impl Memory {
     pub(in crate::server) fn new(clock: Clock, world: Process) -> Self {
         let clock = WallClock::new(clock, world);
         let node = MemoryNode::with_runtime("store", Arc::new(clock.clone()));
-        let identity = Identity::default();
-        let (stamp, copy, known) = (Some(Stamp::vouched(identity)), Copy::default(), BTreeSet::new());
-        Self { node, clock, out_of_memory: false, read_only: false, identity, stamp, copy, known }
+        let (stamped, copy, known) = (Stamped::new(), Copy::default(), BTreeSet::new());
+        Self { node, clock, out_of_memory: false, read_only: false, stamped, copy, known }
     }
 
-    /// Looks at the stamp, which is renewed unless it describes the present identity of this server.
-    ///
-    /// A stamp from before `jumped` is renewed, too.
-    pub(in crate::server) fn look(&mut self, jumped: Option<Instant>) -> Look {
-        if self.read_only {
-            Look::Replica
-        } else {
-            Look::Intact(Stamp::look(&mut self.stamp, self.identity, jumped, self.clock.now()))
-        }
+    /// Carries a look at the stamp out. Returns the reply, and whether it has changed the stamp.
+    pub(in crate::server) fn look(&mut self, command: &Command) -> (redlock_wire::Reply, bool) {
+        self.stamped.look(command, self.read_only, micros(&self.clock))
     }
 
     pub(in crate::server) fn carry_out(&mut self, request: &Request) -> Executed {
@@ -108,11 +102,11 @@ impl Data for Memory {
     }
 
     fn start(&mut self) {
-        self.identity.start();
+        self.stamped.starts += 1;
     }
 
     fn promote(&mut self) {
-        self.identity.promote();
+        self.stamped.promotions += 1;
     }
 
     fn copy(&mut self) {
@@ -122,7 +116,8 @@ impl Data for Memory {
         let counters = self.known.iter();
         let counters =
             counters.map(|resource| (resource.clone(), self.node.fencing_counter(resource.clone())));
-        self.copy = Copy { locks: locks.collect(), counters: counters.collect(), stamp: self.stamp };
+        self.copy =
+            Copy { locks: locks.collect(), counters: counters.collect(), stamp: self.stamped.stamp.clone() };
     }
 
     fn roll_back(&mut self) -> Vec<Token> {
@@ -143,7 +138,7 @@ impl Data for Memory {
         for (resource, counter) in &self.copy.counters {
             self.node.set_counter(resource.clone(), *counter);
         }
-        self.stamp = self.copy.stamp;
+        self.stamped.stamp.clone_from(&self.copy.stamp);
         lost
     }
 
@@ -174,7 +169,9 @@ impl Data for Memory {
         if *persistence == Persistence::Older {
             return self.roll_back();
         }
-        self.stamp = self.stamp.filter(|_| *persistence == Persistence::All);
+        if *persistence != Persistence::All {
+            self.stamped.stamp = None;
+        }
         let locks = self.node.locks().into_iter().enumerate();
         let lost = locks.filter(|(position, _)| is_lost(*position)).map(|(_, lock)| lock);
         lost.map(|(resource, lock)| {

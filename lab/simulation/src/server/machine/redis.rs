@@ -324,10 +324,10 @@ impl Data for Redis {
 }
 
 /// Returns an identity that no other server has, nor this one at another time.
-fn identity(server: usize, number: u64) -> String {
+pub(super) fn identity(server: usize, number: u64) -> String {
     format!("{:020x}{:020x}", server + 1, number + 1)
 }
 
-fn micros(clock: &WallClock) -> u64 {
+pub(super) fn micros(clock: &WallClock) -> u64 {
     u64::try_from(clock.unix_time().as_micros()).unwrap_or(u64::MAX)
 }
