@@ -90,3 +90,73 @@ impl Gate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use redlock_wire::Reply;
+
+    use super::*;
+    use crate::server::ClockShown;
+
+    const FIRST: Option<ConnectionId> = Some(ConnectionId(1));
+    const NOW: Instant = Instant::ORIGIN;
+
+    fn pushed(losses: u64, renewals: u64) -> Pushed {
+        Pushed { losses, renewals }
+    }
+
+    fn looked(gate: &mut Gate, pushed: Pushed) {
+        let begun = gate.begin(NOW);
+        let stamp = Reply::Bytes(b"1 a 0 0 4000".to_vec());
+        let reply = Reply::Array(vec![Reply::Int(0), Reply::Int(9_000), Reply::Int(4_000), stamp]);
+        gate.looked(begun, &Looked { reply, pushed, clock: ClockShown::default() }, NOW, NOW);
+    }
+
+    fn is_admitted(gate: &mut Gate, connection: Option<ConnectionId>) -> bool {
+        matches!(gate.read(connection, NOW), Admission::Admitted(_))
+    }
+
+    /// Returns a gate that a look has admitted, after losses of the server before the connection.
+    fn admitted() -> Gate {
+        let mut gate = Gate::new("n0", Duration::from_secs(4));
+        assert!(!is_admitted(&mut gate, FIRST) && gate.next_look(NOW).is_zero());
+        looked(&mut gate, pushed(7, 3));
+        assert!(is_admitted(&mut gate, FIRST) && gate.is_checked && !gate.next_look(NOW).is_zero());
+        gate
+    }
+
+    #[test]
+    fn a_loss_before_a_reply_ends_the_admission_once() {
+        let mut gate = admitted();
+        gate.record_pushed(pushed(7, 3));
+        assert!(is_admitted(&mut gate, FIRST), "nothing has changed");
+        gate.record_pushed(pushed(8, 3));
+        assert!(!is_admitted(&mut gate, FIRST) && gate.next_look(NOW).is_zero());
+        looked(&mut gate, pushed(8, 3));
+        gate.record_pushed(pushed(7, 3));
+        assert!(is_admitted(&mut gate, FIRST), "a reply that was overtaken");
+    }
+
+    #[test]
+    fn a_loss_that_arrives_with_a_look_needs_another_look() {
+        let mut gate = admitted();
+        looked(&mut gate, pushed(8, 3));
+        assert!(!is_admitted(&mut gate, FIRST));
+        looked(&mut gate, pushed(8, 3));
+        assert!(is_admitted(&mut gate, FIRST));
+    }
+
+    #[test]
+    fn a_renewed_stamp_makes_a_look_due_and_ends_nothing() {
+        let mut gate = admitted();
+        gate.record_pushed(pushed(7, 4));
+        assert!(is_admitted(&mut gate, FIRST) && gate.next_look(NOW).is_zero());
+    }
+
+    #[test]
+    fn another_connection_begins_with_a_look() {
+        let mut gate = admitted();
+        assert!(!is_admitted(&mut gate, Some(ConnectionId(2))));
+        assert!(!gate.is_checked && gate.next_look(NOW).is_zero());
+    }
+}
