@@ -100,7 +100,7 @@ fn hello(core: &mut Core, id: ClientId, command: &[Vec<u8>]) -> Reply {
             return error;
         }
     }
-    let (version, is_replica) = (core.settings.release.redis_version(), core.settings.is_replica);
+    let ((name, version), is_replica) = (core.settings.release.version(), core.settings.is_replica);
     let Some(client) = core.clients.get_mut(&id) else { return Reply::Nil };
     if !client.is_authenticated {
         return Reply::error(
@@ -113,7 +113,7 @@ fn hello(core: &mut Core, id: ClientId, command: &[Vec<u8>]) -> Reply {
     let text = |text: &str| Reply::bulk(text);
     let number = |number: u64| Reply::Int(i64::try_from(number).unwrap_or(i64::MAX));
     Reply::Map(vec![
-        (text("server"), text("redis")),
+        (text("server"), text(name)),
         (text("version"), text(version)),
         (text("proto"), number(if client.resp3 { 3 } else { 2 })),
         (text("id"), number(id.0)),
@@ -152,7 +152,7 @@ fn client(core: &mut Core, id: ClientId, subcommand: &str, command: &[Vec<u8>]) 
             *caches = true;
             Reply::ok()
         }
-        "setinfo" if core.settings.release == crate::Release::Valkey9 => Reply::ok(),
+        "setinfo" if core.settings.release.has_7_2() => Reply::ok(),
         _ => {
             let shown = command.get(1).map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
             Reply::Error(format!("ERR unknown subcommand '{shown}'. Try CLIENT HELP."))
@@ -210,7 +210,12 @@ pub(crate) fn call_of_script(core: &mut Core, command: &[Vec<u8>]) -> Reply {
         return Reply::error("ERR Unknown Redis command called from script");
     }
     if core.settings.denied.contains(name.as_str()) {
-        return Reply::error("ERR The user executing the script can't run this command or subcommand");
+        return if core.settings.release.has_7_2() {
+            let user = "User default has no permissions";
+            Reply::Error(format!("ERR ACL failure in script: {user} to run the '{name}' command"))
+        } else {
+            Reply::error("ERR The user executing the script can't run this command or subcommand")
+        };
     }
     data::call(core, &name, command, true)
 }

@@ -1,6 +1,6 @@
 //! The text of `INFO`.
 
-use crate::settings::{Release, Settings};
+use crate::settings::Settings;
 
 /// Returns the sections `server` and `replication`, or one of them.
 pub(crate) fn text(settings: &Settings, section: Option<&str>, now: u64) -> String {
@@ -11,10 +11,11 @@ pub(crate) fn text(settings: &Settings, section: Option<&str>, now: u64) -> Stri
 
 fn server(Settings { release, run_id, started, .. }: &Settings, now: u64) -> String {
     let (uptime, version) = (now.saturating_sub(*started) / 1_000_000, release.redis_version());
-    let mode = if *release == Release::Valkey9 {
-        "server_name:valkey\r\nvalkey_version:9.0.0\r\nserver_mode:standalone"
+    let mode = if release.is_valkey() {
+        let (name, version) = release.version();
+        format!("server_name:{name}\r\nvalkey_version:{version}\r\nserver_mode:standalone")
     } else {
-        "redis_mode:standalone"
+        "redis_mode:standalone".to_owned()
     };
     format!(
         "# Server\r\nredis_version:{version}\r\n{mode}\r\nrun_id:{run_id}\r\nserver_time_usec:{now}\r\n\

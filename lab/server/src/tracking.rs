@@ -36,7 +36,8 @@ impl Core {
 
     /// A connection learns of its own change behind the reply.
     fn push(&mut self, to: ClientId, key: Option<&[u8]>) {
-        let is_own = self.executing == Some(to);
+        let is_own =
+            self.executing == Some(to) && !(key.is_none() && self.settings.release.pushes_own_flush_first());
         // Without RESP3 there are no pushes.
         let Some(client) = self.clients.get_mut(&to).filter(|client| client.resp3) else { return };
         if is_own {

@@ -2,6 +2,9 @@
 //!
 //! Each case of `cases.txt` runs on both, and so do random sequences. Times are compared roughly, because the real server
 //! has its own clock.
+//!
+//! The real server is `redis-server`, or the program in the environment variable `REDLOCK_SERVER`. The simulated server is
+//! then of the release that has the same commands. `scripts/servers` runs this with all versions that Debian has.
 
 mod pair;
 

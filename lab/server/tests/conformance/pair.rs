@@ -5,7 +5,7 @@ use std::iter;
 use std::net::TcpStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redlock_server::{ClientId, Server, Settings};
+use redlock_server::{ClientId, Release, Server, Settings};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Reply, Scanner, decode};
 
@@ -47,7 +47,7 @@ struct Item {
     reply: Shown,
 }
 
-/// A reply whose error text ends before the place in a script.
+/// A reply without the parts that differ between versions of servers, and between runs.
 #[derive(Clone, Debug)]
 enum Shown {
     Text(String),
@@ -59,7 +59,8 @@ impl Pair {
         let real = RedisServer::start();
         let info = real.command(&["INFO", "server"]);
         let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).expect("an identity").trim();
-        let settings = Settings { run_id: run_id.to_owned(), started: now(), ..Settings::default() };
+        let release = Release::of(&info).expect("a version");
+        let settings = Settings { release, run_id: run_id.to_owned(), started: now(), ..Settings::default() };
         let simulated = Server::new(settings.clone());
         Self { real, simulated, connections: Vec::new(), settings, differences: Vec::new() }
     }
@@ -191,7 +192,12 @@ fn shown(reply: &Reply) -> Shown {
         Reply::Nil => Shown::Text("nil".into()),
         Reply::Int(number) => Shown::Text(format!("{number}")),
         Reply::Bytes(bytes) => Shown::Text(String::from_utf8_lossy(bytes).into_owned()),
-        Reply::Error(error) => Shown::Text(error.split(" script: ").next().unwrap_or_default().to_owned()),
+        // Servers differ in the text after these codes. The text of an error ends before the place in a script.
+        Reply::Error(error) => {
+            let code = ["NOSCRIPT", "NOPERM"].into_iter().find(|code| error.starts_with(code));
+            let text = code.unwrap_or_else(|| error.split(" script: ").next().unwrap_or_default());
+            Shown::Text(text.to_owned())
+        }
         // The age of a stamp is the time that the case has taken.
         Reply::Array(replies) if matches!(&replies[..], [_, Reply::Int(0..20_000), _, Reply::Bytes(_)]) => {
             let age = [Shown::Text("any".into())];
@@ -201,12 +207,14 @@ fn shown(reply: &Reply) -> Shown {
         }
         Reply::Array(replies) => {
             let before = iter::once(None).chain(replies.iter().map(Some));
-            let is_id = |before: Option<&Reply>| matches!(before, Some(Reply::Bytes(name)) if name == b"id");
-            // The number of a connection is any.
-            let shown = before.zip(replies).map(|(before, reply)| match reply {
-                Reply::Int(_) if is_id(before) => Shown::Text("any".into()),
-                reply => shown(reply),
-            });
+            // The number of a connection, the version of a server and its modules are any.
+            let is_any = |before: Option<&Reply>| match before {
+                Some(Reply::Bytes(name)) => [&b"id"[..], b"version", b"modules"].contains(&name.as_slice()),
+                _ => false,
+            };
+            let shown = before
+                .zip(replies)
+                .map(|(before, reply)| if is_any(before) { Shown::Text("any".into()) } else { shown(reply) });
             Shown::Array(shown.collect())
         }
     }

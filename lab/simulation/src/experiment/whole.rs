@@ -8,6 +8,10 @@ use crate::network::Network;
 use crate::plan::Faults;
 use crate::server::Server;
 
+/// The releases of servers, if they differ.
+const RELEASES: [Release; 6] =
+    [Release::Redis7, Release::Redis6, Release::Valkey9, Release::Redis8, Release::Redis80, Release::Valkey8];
+
 /// The commands without which a server is used, and all checks of it work.
 const OPTIONAL: [&str; 2] = ["client", "script"];
 
@@ -22,8 +26,7 @@ impl Experiment {
         let mut chance = fastrand::Rng::with_seed(run.u64(..) ^ number as u64);
         let mut settings = Settings::default();
         if !are_alike {
-            settings.release =
-                [Release::Redis7, Release::Redis6, Release::Valkey9, Release::Redis8][chance.usize(..4)];
+            settings.release = RELEASES[chance.usize(..RELEASES.len())];
         }
         // The rights of one server may be such that it denies fenced locks, or all scripts.
         let is_first = number == 0;
