@@ -83,7 +83,7 @@ impl Folder {
             fs::create_dir_all(folder.0.join(inner)).unwrap();
         }
         fs::copy(Path::new(ROOT).join("scripts/evidence"), folder.0.join("scripts/evidence")).unwrap();
-        let script = "#!/usr/bin/env bash\nset -euo pipefail\ncd \"$(dirname \"$0\")/..\"\nsource scripts/evidence\n\nexit \"$RESULT\"\n";
+        let script = "#!/usr/bin/env bash\nset -euo pipefail\ncd \"$(dirname \"$0\")/..\"\nsource scripts/evidence\n\n${SIGNAL:+kill -s \"$SIGNAL\" $$}\nexit \"$RESULT\"\n";
         fs::write(folder.0.join("scripts/check"), script).unwrap();
         let page = "| `scripts/check` | a | – | – | – |\n| `scripts/check --more` | b | – | – | – |\n";
         fs::write(folder.0.join(PAGE), page).unwrap();
@@ -139,4 +139,16 @@ fn a_command_records_its_result_in_its_own_row() {
     let (_, rows) = folder.check(&[], 0);
     assert!(rows[0].passed.ends_with(&format!("{commit} with changes")), "{}", rows[0].passed);
     assert!(rows[0].failed.ends_with(&commit), "the last failure stays");
+}
+
+#[test]
+fn an_interrupted_command_records_nothing() {
+    let folder = Folder::new("interrupted");
+    for (signal, result) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
+        let mut command = folder.command("bash");
+        let status = command.arg("scripts/check").env("RESULT", "0").env("SIGNAL", signal).status().unwrap();
+        let rows = rows(&fs::read_to_string(folder.0.join(PAGE)).unwrap());
+        assert!(rows.iter().all(|row| row.passed == "–" && row.failed == "–"), "{signal}");
+        assert_eq!(Some(result), status.code(), "{signal}");
+    }
 }
