@@ -21,3 +21,4 @@ pub(crate) mod tally;
 pub(crate) mod time_limit;
 pub(crate) mod validity;
 pub(crate) mod votes;
+pub(crate) mod waiters;

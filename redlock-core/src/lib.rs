@@ -219,6 +219,7 @@ pub use crate::types::error::{Error, ErrorKind};
 pub use crate::types::fencing_token::{FencingToken, InvalidFencingToken};
 pub use crate::types::lease_state::{LeaseState, Loss};
 pub use crate::types::node_list::NodeListDifference;
+pub use crate::types::position::Position;
 pub use crate::types::report::{NodeReport, Outcome, ReleaseOutcome};
 pub use crate::types::resource::{IntoResource, IntoResources, Resource, Resources};
 pub use crate::types::token::Fingerprint;

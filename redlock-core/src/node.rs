@@ -84,7 +84,8 @@
 //!
 //! A backend can keep the [places](Place) of the requests that wait for a resource, in the order of the time that they have
 //! waited. It states this in its [profile](Profile::places). A release then reserves the resource for the first of them.
-//! The order is only fair, and not safe: a reservation is no vote, and a backend may forget places at any time.
+//! The order is only fair, and not safe: a reservation is no vote, and a backend may forget places at any time. It may also
+//! state the number of places ([`LockEntry::waiters`], [`Reply::Free`]), and the [position](Denial::position) of a place.
 //!
 //! # Denials and errors
 //!
@@ -261,7 +262,7 @@ pub trait LockNode: Send + Sync + 'static {
     /// # use redlock_testkit::{MemoryNode, block_on};
     /// let node = MemoryNode::new("a");
     /// let request = Request::Inspect("orders:42".into_resource()?);
-    /// assert_eq!(Reply::Holder(None), block_on(node.call(request))?);
+    /// assert_eq!(Reply::Free { waiters: Some(0) }, block_on(node.call(request))?);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     fn call(&self, request: Request) -> Pin<Box<dyn Future<Output = Result<Reply, NodeError>> + Send + '_>> {

@@ -19,6 +19,7 @@ use crate::types::fencing_token::FencingToken;
 use crate::types::lease_state::Loss;
 use crate::types::node_error::NodeError;
 use crate::types::node_list::NodeListDifference;
+use crate::types::position::Position;
 use crate::types::report::Outcome;
 use crate::types::report::ReleaseOutcome;
 use crate::types::resource::Resources;
@@ -105,17 +106,22 @@ pub(crate) fn voted(operation: &'static str, node: &str, outcome: &Outcome, late
 
 /// Records a successful attempt.
 pub(crate) fn acquired(claim: &Claim, fencing_token: Option<FencingToken>) {
-    attempted(claim, "granted", fencing_token, None);
+    attempted(claim, "granted", fencing_token, None, || None);
 }
 
-/// Records a failed attempt, with the holder if it is known.
-pub(crate) fn attempt_failed(claim: &Claim, reason: ErrorKind, holder: Option<&Token>) {
-    attempted(claim, reason.name(), None, holder);
+/// Records a failed attempt, with the holder and the position among the waiters if they are known.
+pub(crate) fn attempt_failed(
+    claim: &Claim,
+    reason: ErrorKind,
+    holder: Option<&Token>,
+    position: impl Fn() -> Option<Position>,
+) {
+    attempted(claim, reason.name(), None, holder, position);
 }
 
 /// Records an attempt for which no caller waited any more.
 pub(crate) fn attempt_canceled(claim: &Claim) {
-    attempted(claim, "canceled", None, None);
+    attempted(claim, "canceled", None, None, || None);
 }
 
 fn attempted(
@@ -123,6 +129,7 @@ fn attempted(
     outcome: &'static str,
     fencing_token: Option<FencingToken>,
     holder: Option<&Token>,
+    position: impl Fn() -> Option<Position>,
 ) {
     let resources = claim.all_resources();
     tracing::debug!(
@@ -132,6 +139,8 @@ fn attempted(
         outcome,
         fencing_token = fencing_token.map(tracing::field::display),
         holder = holder.map(|holder| tracing::field::display(holder.fingerprint())),
+        rank = position().map(|position| position.rank),
+        waiters = position().map(|position| position.waiters),
         "attempt completed"
     );
     #[cfg(feature = "metrics")]

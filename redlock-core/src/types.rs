@@ -13,6 +13,7 @@ pub(crate) mod node_error;
 pub(crate) mod node_list;
 pub(crate) mod owner;
 pub(crate) mod place;
+pub(crate) mod position;
 pub(crate) mod quarantine;
 pub(crate) mod report;
 pub(crate) mod resource;

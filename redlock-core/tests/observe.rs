@@ -112,6 +112,16 @@ fn the_event_of_a_contended_attempt_names_the_holder() {
 }
 
 #[test]
+fn the_event_of_a_waiter_has_its_position() {
+    recorded(async |world, recording| {
+        let _guard = world.other_client().lock("a", TTL).await.unwrap();
+        world.redlock.lock("a", TTL).max_wait(50 * MS).await.unwrap_err();
+        let events = recording.of("attempt completed");
+        assert!(events.last().unwrap().fields.ends_with(" rank=1 waiters=1"), "{events:?}");
+    });
+}
+
+#[test]
 fn a_dropped_attempt_is_emitted_once() {
     recorded(async |world, recording| {
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));

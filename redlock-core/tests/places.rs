@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::*;
 use redlock_core::node::{Claim, LockNode, Place, Request, Token, Ttl};
-use redlock_core::{ErrorKind, Guard, IntoResources as _, JobOutcome, Redlock};
-use redlock_testkit::{Fault, Operation};
+use redlock_core::{ErrorKind, Guard, IntoResources as _, JobOutcome, Position, Redlock};
+use redlock_testkit::{FakeNode, Fault, Operation};
 
 type Log = Arc<Mutex<Vec<u32>>>;
 
@@ -39,10 +39,14 @@ async fn reserving(world: &World) -> Guard {
 
 /// Enters a place on every node, as a client that dies afterwards.
 async fn enter_dead(world: &World, waited: Duration) {
+    enter_dead_on(&world.nodes, waited).await;
+}
+
+async fn enter_dead_on(nodes: &[FakeNode], waited: Duration) {
     let id = Token::from_bytes(format!("next#{}", "d".repeat(40)));
     let place = Place::new(id, waited, NODE_TIMEOUT);
     let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes("dead")).with_place(place);
-    for node in &world.nodes {
+    for node in nodes {
         node.inner().call(Request::Release(claim.clone())).await.unwrap();
     }
 }
@@ -257,5 +261,77 @@ fn a_node_that_replies_too_late_enters_nothing() {
         guard.release().await.unwrap();
         world.settle().await;
         assert_eq!(None, world.nodes[4].inner().holder("a"), "a request that has ended has a reservation");
+    });
+}
+
+#[test]
+fn the_waiters_are_counted_and_a_request_that_gives_up_has_its_position() {
+    with_watching(async |world| {
+        let clients: Vec<_> = (0..3).map(|_| world.other_client()).collect();
+        let guard = reserving(&world).await;
+        contend(&world, &clients[0], 0, &Log::default());
+        world.sleep(MS).await;
+        let request = clients[1].lock("a", TTL).max_wait(100 * MS).into_future();
+        let (error, ()) = both(request, async {
+            world.sleep(MS).await;
+            contend(&world, &clients[2], 2, &Log::default());
+            world.sleep(MS).await;
+            // One node has the place of a client that all others have forgotten, and one has none.
+            enter_dead_on(&world.nodes[4..], TTL).await;
+            world.nodes[3].inner().clear();
+            let inspection = world.redlock.inspect("a").await.unwrap();
+            assert_eq!(Some(3), inspection.waiters());
+            assert!(inspection.to_string().ends_with(" for at least 10.0s, 3 waiters"), "{inspection}");
+        })
+        .await;
+        let error = error.unwrap_err();
+        assert_eq!(Some(Position::new(2, 3)), error.position(), "{:?}", error.node_reports());
+        assert!(error.to_string().ends_with(", position 2 of 3 waiters, after 100.0ms"), "{error}");
+        world.settle().await;
+        assert_eq!(Some(2), world.redlock.inspect("a").await.unwrap().waiters());
+        guard.release().await.unwrap();
+    });
+}
+
+/// Otherwise, the number would be too small whenever the lock passes on.
+#[test]
+fn a_waiter_for_which_the_lock_is_reserved_is_counted() {
+    with_watching(async |world| {
+        for node in &world.nodes {
+            let place = Token::from_bytes(format!("next#{}", "d".repeat(40)));
+            node.inner().set_holder("a", place, Ttl::new(NODE_TIMEOUT).unwrap());
+        }
+        let inspection = world.redlock.inspect("a").await.unwrap();
+        assert_eq!((true, Some(1)), (inspection.is_free(), inspection.waiters()));
+        let error = world.redlock.lock("a", TTL).max_wait(MS).await.unwrap_err();
+        assert_eq!(Some(Position::new(2, 2)), error.position());
+    });
+}
+
+#[test]
+fn a_request_that_waits_for_its_turn_has_its_position_in_the_process() {
+    with_watching(async |world| {
+        let log = Log::default();
+        let guard = world.lock().await;
+        contend(&world, &world.redlock, 0, &log);
+        world.sleep(MS).await;
+        let request = world.redlock.lock("a", TTL).max_wait(100 * MS).into_future();
+        let (error, ()) = both(request, async {
+            world.sleep(MS).await;
+            contend(&world, &world.redlock, 2, &log);
+        })
+        .await;
+        assert_eq!(Some(Position::new(2, 3)), error.unwrap_err().position());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_single_attempt_has_no_position() {
+    with_watching(async |world| {
+        let _guard = world.lock().await;
+        let error = world.other_client().lock("a", TTL).max_wait(Duration::ZERO).await.unwrap_err();
+        assert_eq!((ErrorKind::Contended, None), (error.kind(), error.position()));
+        assert!(!error.to_string().contains("waiter"), "{error}");
     });
 }

@@ -28,15 +28,16 @@ fn an_inspection_has_the_holder_and_the_reports() {
         let held = |index: usize, latency: f64| {
             json!({
                 "index": index, "label": format!("fake-{index}"), "outcome": "held", "latency_ms": latency,
-                "holder": holder, "remaining_ms": 9000 - u64::from(index == 0), "fencing_counter": null,
-                "quarantine": null, "error": null, "same_server_as": null,
+                "holder": holder, "remaining_ms": 9000 - u64::from(index == 0), "waiters": 0,
+                "fencing_counter": null, "quarantine": null, "error": null, "same_server_as": null,
             })
         };
         let expected = json!({
             "resource": "orders:42", "status": "held", "holder": holder, "remaining_ms": 8998,
+            "waiters": 0,
             "nodes": [held(0, 1.0), held(1, 0.0), {
                 "index": 2, "label": "fake-2", "outcome": "failed", "latency_ms": 0.0, "holder": null,
-                "remaining_ms": null, "fencing_counter": null, "quarantine": null, "error": "connection refused",
+                "remaining_ms": null, "waiters": null, "fencing_counter": null, "quarantine": null, "error": "connection refused",
                 "same_server_as": null,
             }],
         });

@@ -106,6 +106,10 @@ pub(super) const ORDER: &[Right] = &[
     ("ZREVRANGE NAME#waiting", &["zrevrange", WAITING, "0", "0"]),
 ];
 
+/// The rights to count the places.
+pub(super) const COUNTS: &[Right] =
+    &[("ZCARD NAME#waiting", &["zcard", WAITING]), ("ZREVRANK NAME#waiting", &["zrevrank", WAITING, "x"])];
+
 /// The rights without which something is slower.
 pub(super) const USEFUL: &[Right] = &[
     ("CLIENT TRACKING", &["client", "tracking", "on"]),
@@ -135,7 +139,7 @@ pub(super) async fn gather<C: Connection>(
         latency = latency.max(runtime.now().saturating_duration_since(start));
     }
     let readers = if settings.readers { READERS } else { &[] };
-    let denied = denied(session, [NEEDED, readers, CLOCK, ORDER, USEFUL].concat()).await;
+    let denied = denied(session, [NEEDED, readers, CLOCK, ORDER, COUNTS, USEFUL].concat()).await;
     let first = reading(session, runtime).await;
     let mut speed = None;
     if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{CLOCK, Facts, NEEDED, ORDER, READERS, Speed, State, USEFUL};
+use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, Speed, State, USEFUL};
 use super::{Finding, PreflightSettings, Severity};
 
 /// The least version whose locks are tested.
@@ -318,6 +318,7 @@ fn rights(state: &State, add: &mut impl FnMut(Severity, String, &str, &str)) {
         (READERS, Severity::Error, "read locks fail"),
         (CLOCK, Severity::Note, "with a longest TTL, jumps of the clock are not detected"),
         (ORDER, Severity::Note, "waiters of different processes have no order"),
+        (COUNTS, Severity::Note, "inspections and errors do not state the number of waiters"),
         (USEFUL, Severity::Note, "waiters poll, or requests are longer"),
     ] {
         let names = rights.iter().map(|(name, _)| *name);

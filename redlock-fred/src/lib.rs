@@ -140,6 +140,7 @@
 //! | Releases on Redis 8.4 and Valkey 9.0 and newer; without it a script | `DELEX`, `DELIFEQ` |
 //! | Fenced locks | `TIME`, in scripts; access to the keys of the counters, `redlock:fence:*` |
 //! | Readers and writers, in scripts | `TIME`, `TYPE`, `ZADD`, `ZSCORE`, `ZREM`, `ZREMRANGEBYSCORE`, `ZREVRANGE`, `PEXPIREAT` |
+//! | The order of waiters, and their number, in scripts; access to the keys with the suffix `#waiting` | `TIME`, `ZADD`, `ZREM`, `ZREVRANGE`, and `ZCARD`, `ZREVRANK` |
 //! | Short requests; without it scripts are sent in full | `SCRIPT LOAD` |
 //! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
 //! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |

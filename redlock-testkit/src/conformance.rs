@@ -309,6 +309,7 @@ macro_rules! __conformance_cases {
             places::some_releases_reserve_nothing [places]
             places::a_fenced_request_has_a_place [places fencing]
             places::a_request_for_two_resources_has_its_turn_on_each [places]
+            places::the_number_of_waiters_and_the_position_are_correct [places inspect]
             release::release_frees_resources
             release::release_does_not_delete_a_resource_of_another_holder
             release::release_of_a_free_resource_returns_false

@@ -462,7 +462,13 @@ impl MemoryNode {
             Request::Refill(claim, ttl, token) => store.refill_fenced(claim, *ttl, *token, now),
             Request::AcquireShared(claim, gate, ttl) => store.acquire_shared(claim, gate, *ttl, now),
             Request::Keep(claim, ttl) => store.keep_for(claim, *ttl, now),
-            Request::Inspect(resource) => store.inspect(resource, now).map(Reply::Holder),
+            Request::Inspect(resource) => {
+                let waiters = store.waiters(resource, now);
+                let free = Reply::Free { waiters: Some(waiters) };
+                Ok(store
+                    .inspect(resource, now)?
+                    .map_or(free, |entry| Reply::Held(entry.with_waiters(waiters))))
+            }
             Request::Watch(resource) => {
                 let (availability, changed) = store.watch(resource, now);
                 let holder = store.inspect(resource, now)?.map(|entry| entry.token);

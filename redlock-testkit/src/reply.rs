@@ -44,7 +44,8 @@ pub fn watching(reply: Reply) -> Watch {
 #[track_caller]
 pub fn holder(reply: Reply) -> Option<LockEntry> {
     match reply {
-        Reply::Holder(entry) => entry,
+        Reply::Free { .. } => None,
+        Reply::Held(entry) => Some(entry),
         other => panic!("the reply to an inspection is {other:?}"),
     }
 }

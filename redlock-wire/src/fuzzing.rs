@@ -9,7 +9,7 @@ use redlock_core::node::{Claim, Token};
 pub use self::admission::{BegunLook, NodeAdmission};
 use crate::admission::look;
 use crate::message::Reply;
-use crate::{commands, fence, handshake, reply};
+use crate::{commands, fence, handshake, places, reply};
 
 /// Interprets the replies as those to every command. Returns all error messages.
 #[must_use]
@@ -43,9 +43,10 @@ pub fn server(info: &[u8]) -> String {
 
 /// Returns the scripts by name. They are what the simulated servers of the laboratory run.
 #[must_use]
-pub fn scripts() -> [(&'static str, &'static str); 10] {
+pub fn scripts() -> [(&'static str, &'static str); 11] {
     [
         ("acquire", commands::ACQUIRE.text),
+        ("acquire_in_turn", places::ACQUIRE.text),
         ("extend", commands::EXTEND.text),
         ("release", commands::RELEASE.text),
         ("inspect", commands::INSPECT.text),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use redlock_core::node::{self, Availability, Claim, Denial, LockEntry, NodeError, Token};
-use redlock_core::{FencingToken, Resource};
+use redlock_core::{FencingToken, Position, Resource};
 
 use crate::message::{Failure, Reply, Sent};
 use crate::text::sanitize;
@@ -98,6 +98,7 @@ fn fencing_token(number: &[u8]) -> Option<FencingToken> {
 ///
 /// - 0: a key is missing.
 /// - `{0, holder, remaining}`: another client holds a key.
+/// - `{0, holder, remaining, rank, waiters}`: the same, with the position of the place of the request.
 /// - `{-1, position}`: a key of another type.
 /// - `{-2, position}`: the counter at this position is not a number.
 /// - `{-3, position, number, seconds}`: a number that is this far ahead of the clock.
@@ -107,6 +108,16 @@ fn denial(reply: &Reply, claim: &Claim) -> Result<Denial, NodeError> {
         Reply::Error(message) => Err(rejected(message)),
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => Ok(held_by(holder, *left)),
+            [
+                Reply::Int(0),
+                Reply::Bytes(holder),
+                Reply::Int(left),
+                Reply::Int(rank),
+                Reply::Int(waiters),
+            ] => {
+                let position = position(*rank, *waiters).ok_or_else(|| unexpected_reply(reply))?;
+                Ok(held_by(holder, *left).at(position))
+            }
             [Reply::Int(what @ (-1 | -2)), Reply::Int(position)] => {
                 let index = position.checked_sub(1).and_then(|index| usize::try_from(index).ok());
                 match index.and_then(|index| claim.resources().get(index)) {
@@ -132,6 +143,13 @@ fn denial(reply: &Reply, claim: &Claim) -> Result<Denial, NodeError> {
     }
 }
 
+/// Returns the position with this rank among the waiters.
+fn position(rank: i64, waiters: i64) -> Option<Position> {
+    let is_valid = 1 <= rank && rank <= waiters;
+    let position = || Some(Position::new(u32::try_from(rank).ok()?, u32::try_from(waiters).ok()?));
+    position().filter(|_| is_valid)
+}
+
 /// Describes a fencing token or counter that is ahead of the server's clock. Returns `None` if the reply is malformed.
 fn too_far_ahead(position: i64, number: &[u8], seconds: i64, claim: &Claim) -> Option<String> {
     let number = fencing_token(number)?;
@@ -142,18 +160,22 @@ fn too_far_ahead(position: i64, number: &[u8], seconds: i64, claim: &Claim) -> O
     Some(format!("{what} is {seconds}s ahead of the server's clock, more than the counter retention"))
 }
 
-/// Interprets the reply of an inspection: 0, or `{0, holder, remaining}`, or `{-1, 1}` for a key of another type.
+/// Interprets the reply of an inspection.
+///
+/// It is `{0, waiters}` or `{0, holder, remaining, waiters}`, or `{-1, 1}` for a key of another type. A negative number of
+/// waiters is unknown.
 pub(crate) fn holding(reply: Reply, resource: &Resource) -> Result<node::Reply, NodeError> {
     match reply {
-        Reply::Int(0) => Ok(node::Reply::Holder(None)),
         Reply::Error(message) => Err(rejected(&message)),
         Reply::Array(parts) => match parts.as_slice() {
-            [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
-                let holding = LockEntry::of(Token::from_bytes(holder));
-                Ok(node::Reply::Holder(Some(match u64::try_from(*left) {
-                    Ok(left) => holding.expiring_in(Duration::from_millis(left)),
-                    Err(_) => holding,
-                })))
+            [Reply::Int(0), Reply::Int(waiters)] => {
+                Ok(node::Reply::Free { waiters: u32::try_from(*waiters).ok() })
+            }
+            [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left), Reply::Int(waiters)] => {
+                let mut entry = LockEntry::of(Token::from_bytes(holder));
+                entry.remaining = u64::try_from(*left).ok().map(Duration::from_millis);
+                entry.waiters = u32::try_from(*waiters).ok();
+                Ok(node::Reply::Held(entry))
             }
             [Reply::Int(-1), Reply::Int(1)] => Err(NodeError::wrong_type(resource)),
             _ => Err(unexpected_reply(&Reply::Array(parts))),
@@ -294,6 +316,15 @@ mod tests {
         assert_eq!(Ok(node::Reply::Denied(denial.clone())), kind(outcome(held(-1))));
         let expiring = denial.expiring_in(Duration::from_millis(70));
         assert_eq!(Ok(node::Reply::Denied(expiring)), kind(outcome(held(70))));
+        let waiting = |rank, waiters| {
+            let [rank, waiters] = [rank, waiters].map(Reply::Int);
+            outcome(Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(-1), rank, waiters]))
+        };
+        let third = Denial::by(Token::from_bytes("other")).at(Position::new(3, 7));
+        assert_eq!(Ok(node::Reply::Denied(third)), kind(waiting(3, 7)));
+        for (rank, waiters) in [(0, 7), (8, 7), (-1, -1), (1, i64::MAX)] {
+            assert_eq!(Err(NodeErrorKind::Unknown), kind(waiting(rank, waiters)));
+        }
         let wrong = outcome(Reply::Array(vec![Reply::Int(-1), Reply::Int(2)])).unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
         assert!(wrong.to_string().contains("\"b\""), "{wrong}");
@@ -367,19 +398,27 @@ mod tests {
     #[test]
     fn an_inspection_returns_the_holder_and_the_remaining_time() {
         let outcome = |reply| kind(holding(reply, &claim().resources()[1]));
-        let entry = |entry| Ok(node::Reply::Holder(Some(entry)));
-        let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
+        let entry = |entry| Ok(node::Reply::Held(entry));
+        let held_with = |left, waiters| {
+            Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left), Reply::Int(waiters)])
+        };
+        let held = |left| held_with(left, -1);
+        let free = |waiters| outcome(Reply::Array(vec![Reply::Int(0), Reply::Int(waiters)]));
         let other = || LockEntry::of(Token::from_bytes("other"));
-        assert_eq!(Ok(node::Reply::Holder(None)), outcome(Reply::Int(0)));
+        assert_eq!(Ok(node::Reply::Free { waiters: None }), free(-1), "no permission to count them");
+        assert_eq!(Ok(node::Reply::Free { waiters: Some(0) }), free(0));
         assert_eq!(entry(other().expiring_in(Duration::from_millis(70))), outcome(held(70)));
         assert_eq!(entry(other().expiring_in(Duration::ZERO)), outcome(held(0)));
         assert_eq!(entry(other()), outcome(held(-1)), "the key never expires");
+        assert_eq!(entry(other().with_waiters(7)), outcome(held_with(-1, 7)));
         let wrong = holding(Reply::Array(vec![Reply::Int(-1), Reply::Int(1)]), &claim().resources()[1]);
         let wrong = wrong.unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
         assert!(wrong.to_string().contains("\"b\""), "{wrong}");
         assert_eq!(Err(NodeErrorKind::Rejected), outcome(error("NOPERM no")));
-        for odd in [Reply::Nil, Reply::Int(1), bytes("hunter2"), Reply::Array(vec![bytes("hunter2")])] {
+        for odd in
+            [Reply::Nil, Reply::Int(0), Reply::Int(1), bytes("hunter2"), Reply::Array(vec![bytes("hunter2")])]
+        {
             let odd = holding(odd, &claim().resources()[0]).unwrap_err();
             assert_eq!(NodeErrorKind::Unknown, odd.kind());
             assert!(!odd.to_string().contains("hunter2"), "{odd}");

@@ -363,7 +363,7 @@ impl CheckedRequest {
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
             Waited::Closed => Err(Error::closed()),
             Waited::TimedOut => {
-                let error = self.queued();
+                let error = self.queued().at(place.position());
                 Err(match place.holder() {
                     Some((token, until)) => {
                         error.held_by(&token, until.saturating_duration_since(handle.now()))

@@ -10,7 +10,7 @@ use crate::client::lease::Lease;
 use crate::round::engine::run;
 use crate::round::inspect::{Holder, Inspect};
 use crate::types::error::{Error, ErrorKind};
-use crate::types::report::{NodeReport, NodeReports};
+use crate::types::report::{NodeReport, NodeReports, Waiting};
 use crate::types::resource::Resource;
 use crate::types::token::{Fingerprint, Token};
 
@@ -22,6 +22,7 @@ pub struct Inspection {
     resource: Resource,
     status: LockStatus,
     holder: Option<Token>,
+    waiters: Option<u32>,
     nodes: NodeReports,
 }
 
@@ -30,6 +31,8 @@ pub struct Inspection {
 #[non_exhaustive]
 pub enum LockStatus {
     /// A quorum has nothing under the name, so a lock can be acquired now.
+    ///
+    /// A node that has reserved the lock for a waiter counts as free, because no client holds the lock.
     Free,
     /// A quorum has the same token under the name.
     #[non_exhaustive]
@@ -131,6 +134,28 @@ impl Inspection {
         }
     }
 
+    /// Returns the number of waiters, if a quorum of nodes states it.
+    ///
+    /// Each of these waiters is a process: all of its tasks share one [place], that of its first task. Clients without a
+    /// place, such as readers and other libraries, are not counted. Nodes may differ, because a place reaches one after the
+    /// other; the number is the median of those that they state. It includes a waiter that has died, until its place ends
+    /// after some seconds, and one for which the lock is [reserved](LockStatus::Free).
+    ///
+    /// `None` if the nodes keep no [places](crate::node::Place), or their users may not count them.
+    ///
+    /// [place]: https://github.com/redlock-rs/redlock/blob/main/docs/waiting.md#order-of-waiters
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock, ttl| {
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// assert_eq!(Some(0), inspection.waiters());
+    /// # });
+    /// ```
+    pub fn waiters(&self) -> Option<u32> {
+        self.waiters
+    }
+
     /// Returns whether `lease` is the holder.
     ///
     /// ```
@@ -172,22 +197,23 @@ impl Inspection {
     }
 }
 
-/// Formats the holder, or the reports of the nodes if they disagree.
+/// Formats the holder and the number of waiters, or the reports of the nodes if they disagree.
 ///
-/// For example: `"invoice:42" is held by host-1:4242#9c01a7f2 for at least 8.9s`, or `"invoice:42" is free`.
+/// For example: `"invoice:42" is held by host-1:4242#9c01a7f2 for at least 8.9s, 3 waiters`, or `"invoice:42" is free`.
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, status, holder, nodes } = self;
+        let Self { resource, status, holder, waiters, nodes } = self;
         match holder {
             Some(holder) => write!(f, "{resource:?} is held by {holder}")?,
             None if self.is_free() => write!(f, "{resource:?} is free")?,
             None => write!(f, "no quorum agrees on the holder of {resource:?} ({nodes})")?,
         }
         match status {
-            LockStatus::Held { remaining: Some(left), .. } => write!(f, " for at least {left:.1?}"),
-            LockStatus::Held { remaining: None, .. } => f.write_str(" without expiry"),
-            _ => Ok(()),
+            LockStatus::Held { remaining: Some(left), .. } => write!(f, " for at least {left:.1?}")?,
+            LockStatus::Held { remaining: None, .. } => f.write_str(" without expiry")?,
+            _ => {}
         }
+        Waiting(*waiters).fmt(f)
     }
 }
 
@@ -213,6 +239,7 @@ pub(crate) async fn inspect(handle: &Handle, resource: Resource) -> Result<Inspe
             (LockStatus::Held { by: token.fingerprint(), remaining }, Some(token))
         }
     };
+    let waiters = votes.waiters();
     let nodes = NodeReports(votes.reports(handle.now(), |node| handle.label(node)));
-    Ok(Inspection { resource, status, holder, nodes })
+    Ok(Inspection { resource, status, holder, waiters, nodes })
 }

@@ -50,7 +50,8 @@ impl Observer {
     ///
     /// The first call returns the present holder. A holder that is replaced before the nodes are asked is skipped. While
     /// no quorum agrees on the holder for longer than the node timeout, the status is
-    /// [`Undecided`](LockStatus::Undecided).
+    /// [`Undecided`](LockStatus::Undecided). The number of [waiters](Inspection::waiters) is that of the same moment. A change
+    /// of this number alone is skipped, because nodes do not notify of it.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {

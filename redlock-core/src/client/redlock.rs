@@ -195,7 +195,8 @@ impl Redlock {
 
     /// Returns the holder of a resource, according to a quorum of nodes.
     ///
-    /// The result has a lower bound on the remaining time as well. An inspection acquires nothing and changes nothing.
+    /// The result has a lower bound on the remaining time as well, and the number of [waiters](Inspection::waiters). An
+    /// inspection acquires nothing and changes nothing.
     ///
     /// It returns as soon as a quorum agrees, or can no longer agree. [`Inspection::node_reports`] has the replies up
     /// to that moment. The result ages: the lock may have been released or acquired since then.

@@ -68,6 +68,7 @@ struct InspectionFields<'a> {
     status: &'static str,
     holder: Option<&'a Fingerprint>,
     remaining_ms: Option<u64>,
+    waiters: Option<u32>,
     nodes: &'a [NodeReport],
 }
 
@@ -82,6 +83,7 @@ impl Serialize for Inspection {
             },
             holder: self.holder(),
             remaining_ms: self.remaining().map(whole_millis),
+            waiters: self.waiters(),
             nodes: self.node_reports(),
         }
         .serialize(serializer)

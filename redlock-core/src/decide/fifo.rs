@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::types::instant::Instant;
+use crate::types::position::Position;
 use crate::types::token::Token;
 
 /// The turns of one resource. A `W` wakes a waiting task.
@@ -186,6 +187,14 @@ impl<W: Clone> Queue<W> {
     /// Returns the token of the lock that the turn has acquired, and the end of its validity.
     pub(crate) fn holder(&self) -> Option<&(Token, Instant)> {
         self.turn.as_ref()?.lock.as_ref()
+    }
+
+    /// Returns the position of a number that waits. The turn counts until its lock is acquired.
+    pub(crate) fn position(&self, number: u64) -> Position {
+        let attempting = self.turn.iter().filter(|turn| turn.lock.is_none()).count();
+        let ahead = attempting + self.waiting.range(..number).count();
+        let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        Position { rank: count(ahead + 1), waiters: count(attempting + self.waiting.len()) }
     }
 
     /// Returns the token of the lease whose release is not confirmed, if the turn was handed over.

@@ -11,11 +11,13 @@ use crate::decide::admission::{Countable, until_quorum};
 use crate::decide::fencing::Bound;
 use crate::decide::holder::{self, Contention, HolderReply, contention};
 use crate::decide::tally::{Decision, RoundKind, Tally, VoteState, quorum};
+use crate::decide::waiters;
 use crate::types::denial::Denial;
 use crate::types::fencing_token::FencingToken;
 use crate::types::identity::ServerId;
 use crate::types::instant::Instant;
 use crate::types::node_error::{NodeError, NodeErrorKind};
+use crate::types::position::Position;
 use crate::types::report::{self, NodeReport, Outcome};
 use crate::types::token::Token;
 
@@ -177,6 +179,36 @@ impl Votes {
             .collect()
     }
 
+    /// Returns the number of waiters that an inspection has found.
+    pub(crate) fn waiters(&self) -> Option<u32> {
+        let stated = self.each_server().filter_map(|outcome| match outcome {
+            Outcome::Free { waiters } => *waiters,
+            Outcome::Held(entry) => entry.waiters.map(|others| with_reserved(others, &entry.token)),
+            _ => None,
+        });
+        waiters::waiters(stated, self.quorum())
+    }
+
+    /// Returns the position of the request among the waiters, according to the denials.
+    pub(crate) fn position(&self) -> Option<Position> {
+        let stated = self.each_server().filter_map(|outcome| match outcome {
+            Outcome::Denied(Denial { position: Some(Position { rank, waiters }), holder, .. }) => {
+                let with_reserved =
+                    |number| holder.as_ref().map_or(number, |holder| with_reserved(number, holder));
+                Some(Position { rank: with_reserved(*rank), waiters: with_reserved(*waiters) })
+            }
+            _ => None,
+        });
+        waiters::position(&stated, self.quorum())
+    }
+
+    /// Returns one outcome of each server.
+    fn each_server(&self) -> impl Iterator<Item = &Outcome> + Clone {
+        (0..self.votes.len())
+            .filter(|index| self.first_of_server(*index) == *index)
+            .map(|index| self.outcome(index))
+    }
+
     /// Returns a human-readable report for every node.
     pub(crate) fn reports<'a>(&self, now: Instant, label: impl Fn(usize) -> &'a str) -> Vec<NodeReport> {
         let so_far = now.saturating_duration_since(self.start);
@@ -269,7 +301,7 @@ impl Vote {
 
     fn reply(&self) -> HolderReply<'_> {
         match &self.outcome {
-            Outcome::Free => HolderReply::Free,
+            Outcome::Free { .. } => HolderReply::Free,
             // Reserved for a waiter: no client holds the lock.
             Outcome::Held(entry) if entry.token.is_place() => HolderReply::Free,
             Outcome::Held(holding) => HolderReply::Held(holding),
@@ -283,12 +315,19 @@ impl Vote {
             Outcome::Granted | Outcome::GrantedFenced(_) | Outcome::Released => VoteState::Granted,
             Outcome::Superseded(_) => VoteState::Superseded,
             // An inspection reply grants nothing.
-            Outcome::Denied(_) | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) => VoteState::Denied,
+            Outcome::Denied(_) | Outcome::NotHeld | Outcome::Free { .. } | Outcome::Held(_) => {
+                VoteState::Denied
+            }
             Outcome::Failed(_) | Outcome::TimedOut => VoteState::Failed,
             Outcome::Quarantined { .. } => VoteState::Quarantined,
             Outcome::Pending => VoteState::Pending,
         }
     }
+}
+
+/// Adds the waiter for which a node has reserved the resource. It is no longer among the places, and before all of them.
+fn with_reserved(number: u32, holder: &Token) -> u32 {
+    number.saturating_add(holder.is_place().into())
 }
 
 fn is_failure(outcome: &Outcome) -> bool {

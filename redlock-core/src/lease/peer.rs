@@ -47,7 +47,11 @@ impl LeasePeer {
                 }
             }
             Outcome::Failed(_) | Outcome::TimedOut => self.writes.end_unknown(),
-            Outcome::Released | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
+            Outcome::Released
+            | Outcome::NotHeld
+            | Outcome::Free { .. }
+            | Outcome::Held(_)
+            | Outcome::Pending => {}
         }
     }
 }

@@ -103,7 +103,7 @@ mod tests {
         let out = quarantined(QuarantineReason::Restarted);
         let judge = |reply| out.judge(reply, out);
         assert!(matches!(judge(Reply::Granted), Reply::Quarantined(..)));
-        assert!(matches!(judge(Reply::Holder(None)), Reply::Quarantined(..)));
+        assert!(matches!(judge(Reply::Free { waiters: None }), Reply::Quarantined(..)));
         assert_eq!(Reply::Deleted(true), judge(Reply::Deleted(true)), "releases always count");
     }
 }

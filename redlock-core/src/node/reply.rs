@@ -26,8 +26,13 @@ pub enum Reply {
     Superseded(FencingToken),
     /// The reply to a release: `true` if a resource was deleted.
     Deleted(bool),
-    /// The reply to an inspection: the lock of the resource, if there is one.
-    Holder(Option<LockEntry>),
+    /// The reply to an inspection: the resource is free.
+    Free {
+        /// The number of [places](super::Place) that wait for the resource; `None` if the node does not state it.
+        waiters: Option<u32>,
+    },
+    /// The reply to an inspection: the lock of the resource.
+    Held(LockEntry),
     /// The reply to a watch.
     Watching(Watch),
     /// A reply that has no vote, because the server may have lost locks. See [`Admission`](super::Admission).
@@ -44,7 +49,8 @@ impl PartialEq for Reply {
             }
             (Self::Denied(one), Self::Denied(other)) => one == other,
             (Self::Deleted(one), Self::Deleted(other)) => one == other,
-            (Self::Holder(one), Self::Holder(other)) => one == other,
+            (Self::Free { waiters: one }, Self::Free { waiters: other }) => one == other,
+            (Self::Held(one), Self::Held(other)) => one == other,
             (Self::Quarantined(one, why), Self::Quarantined(other, other_why)) => {
                 one == other && why == other_why
             }

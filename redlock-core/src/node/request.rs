@@ -32,7 +32,8 @@ pub enum Request {
     /// place for the time of its reservation, and the request is denied. A request that is denied enters the places, and
     /// one that is granted leaves them, as does a place for which the resource is reserved. If one of several resources is
     /// reserved for a request that is denied, the reservation passes on to the next place, and the request enters the
-    /// places of this resource again, as if it had not waited.
+    /// places of this resource again, as if it had not waited. The denial may have the
+    /// [position](super::Denial::position) of the place that it has entered, if the claim is on one resource.
     Acquire(Claim, Ttl),
     /// Makes the remaining TTL of every resource at least this long.
     ///
@@ -101,8 +102,9 @@ pub enum Request {
     Keep(Claim, Ttl),
     /// Returns the holder of a resource on this node, and changes nothing.
     ///
-    /// [`Holder`](super::Reply::Holder) with the token and its remaining time at one moment, or `None` if the resource
-    /// is free. A key of another type is an error.
+    /// [`Held`](super::Reply::Held) with the token and its remaining time at one moment, or [`Free`](super::Reply::Free).
+    /// A key of another type is an error. Both replies may have the number of [places](super::Place) that wait for the
+    /// resource. A backend leaves it out if it keeps no places, or cannot count them.
     ///
     /// A backend that supports this states it in its [profile](super::Profile::inspect).
     Inspect(Resource),

@@ -24,6 +24,7 @@ use crate::decide::fifo::{Queue, TurnResult, Wakers};
 use crate::runtime::{Alarm, Runtime};
 use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
+use crate::types::position::Position;
 use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
 
@@ -131,6 +132,13 @@ impl QueuePlace {
         let end = if self.entered == 0 { self.resources.len() } else { self.entered };
         let mut queues = self.resources[first..end].iter().filter_map(|resource| queues.get(resource));
         queues.find_map(Queue::holder).cloned()
+    }
+
+    /// Returns the position in the queue in which the place waits.
+    pub(crate) fn position(&self) -> Option<Position> {
+        let queues = locked(&self.queues.queues);
+        let queue = queues.get(self.resources.get(self.entered.checked_sub(1)?)?)?;
+        Some(queue.position(self.number))
     }
 
     /// Returns the tokens of the leases that handed the turn over before their releases were confirmed.

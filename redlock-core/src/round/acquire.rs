@@ -378,7 +378,8 @@ impl Round for Acquire {
         }
         let State::Lost { too_slow, is_abandoned: false } = self.state else { return None };
         let failure = self.reason(too_slow)?;
-        telemetry::attempt_failed(&self.record.claim, failure.kind(), failure.holder());
+        let position = || failure.position();
+        telemetry::attempt_failed(&self.record.claim, failure.kind(), failure.holder(), position);
         Some(Err(failure))
     }
 

@@ -137,7 +137,7 @@ impl Compare {
         let seen = &mut self.nodes[heard.node];
         seen.connection = heard.connection;
         match heard.outcome {
-            Outcome::Free => {}
+            Outcome::Free { .. } => {}
             Outcome::Held(entry) => {
                 let listed = Some(Listed::new(entry, heard.sent, self.rules.node_timeout));
                 match place {

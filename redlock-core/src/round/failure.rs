@@ -10,6 +10,7 @@ use crate::round::nodes::Nodes;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
 use crate::types::node_error::NodeErrorKind;
+use crate::types::position::Position;
 use crate::types::report::NodeReports;
 use crate::types::token::Token;
 
@@ -127,6 +128,11 @@ impl Failure {
         self.0.votes.holder()
     }
 
+    /// Returns the position of the request among the waiters, if a quorum of nodes stated it.
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.0.votes.position()
+    }
+
     /// Returns why another attempt may succeed; `None` if none can.
     pub(crate) fn retry_cause(&self) -> Option<RetryCause> {
         match self.0.cause {
@@ -164,9 +170,9 @@ impl Failure {
         let kind = self.kind();
         let message = self.message(what);
         let Inner { votes, loss, .. } = *self.0;
-        let quarantine = votes.until_quorum();
+        let (quarantine, position) = (votes.until_quorum(), votes.position());
         let reports = NodeReports(votes.reports(nodes.now(), |node| nodes.label(node)));
-        let error = Error::new(kind, message).with_nodes(reports, quarantine);
+        let error = Error::new(kind, message).with_nodes(reports, quarantine).at(position);
         match loss {
             Some(loss) => error.with_loss(loss),
             None => error,

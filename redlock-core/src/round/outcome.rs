@@ -29,8 +29,8 @@ pub(crate) fn outcome(result: Result<Reply, NodeError>, of: &Request) -> Outcome
         (Reply::Superseded(counter), Confirm(..) | Refill(..)) => Outcome::Superseded(counter),
         (Reply::Deleted(true), Release(_)) => Outcome::Released,
         (Reply::Deleted(false), Release(_)) => Outcome::NotHeld,
-        (Reply::Holder(None), Inspect(_)) => Outcome::Free,
-        (Reply::Holder(Some(entry)), Inspect(_)) => Outcome::Held(entry),
+        (Reply::Free { waiters }, Inspect(_)) => Outcome::Free { waiters },
+        (Reply::Held(entry), Inspect(_)) => Outcome::Held(entry),
         (Reply::Quarantined(reply, quarantine), of) => match outcome(Ok(*reply), of) {
             Outcome::Failed(error) => Outcome::Failed(error),
             outcome => {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!([&plain[..], &fenced, &written].concat(), valid_for(|| Reply::Denied(Denial::default())));
         assert_eq!(written[..], valid_for(|| Reply::Superseded(one)));
         assert_eq!(["release a lock"][..], valid_for(|| Reply::Deleted(true)));
-        assert_eq!(["inspect"][..], valid_for(|| Reply::Holder(None)));
+        assert_eq!(["inspect"][..], valid_for(|| Reply::Free { waiters: None }));
         let watch = || Reply::Watching(Watch::new(Availability::Free, pending()));
         assert!(valid_for(watch).is_empty(), "a watch is no call of a round");
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::types::position::Position;
 use crate::types::token::Token;
 
 /// The details of a denial.
@@ -19,6 +20,10 @@ pub struct Denial {
     /// Such a denial names no holder because there is none. Without this, a denial that names no holder may be caused by
     /// any client.
     pub is_gone: bool,
+    /// The position of the [place](super::Place) that the request has entered with this denial.
+    ///
+    /// It is the position among the places that wait. A place for which the resource is reserved no longer waits.
+    pub position: Option<Position>,
 }
 
 impl Denial {
@@ -60,6 +65,20 @@ impl Denial {
     #[must_use]
     pub fn expiring_in(mut self, remaining: Duration) -> Self {
         self.remaining = Some(remaining);
+        self
+    }
+
+    /// Adds the position of the place of the request.
+    ///
+    /// ```
+    /// # use redlock_core::Position;
+    /// # use redlock_core::node::{Denial, Token};
+    /// let denial = Denial::by(Token::from_bytes("1d0ca7e5")).at(Position::new(3, 7));
+    /// assert_eq!(Some(Position::new(3, 7)), denial.position);
+    /// ```
+    #[must_use]
+    pub fn at(mut self, position: Position) -> Self {
+        self.position = Some(position);
         self
     }
 }

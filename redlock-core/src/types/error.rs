@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::types::denial::Denial;
 use crate::types::lease_state::Loss;
+use crate::types::position::Position;
 use crate::types::report::{self, NodeReport, NodeReports, Outcome};
 use crate::types::token::{Fingerprint, Token};
 
@@ -49,6 +50,8 @@ struct Inner {
     quarantine: Option<Duration>,
     /// The lock of this process that excluded the request, and the rest of its validity.
     local_holder: Option<(Fingerprint, Duration)>,
+    /// The position of the request among the waiters, when it gave up.
+    position: Option<Position>,
 }
 
 impl ErrorKind {
@@ -161,6 +164,7 @@ impl Error {
             nodes,
             quarantine: None,
             local_holder: None,
+            position: None,
         }))
     }
 
@@ -185,6 +189,12 @@ impl Error {
     /// Adds the lock of this process that excluded the request.
     pub(crate) fn held_by(mut self, token: &Token, remaining: Duration) -> Self {
         self.0.local_holder = Some((token.fingerprint(), remaining));
+        self
+    }
+
+    /// Sets the position of the request among the waiters, which the text contains.
+    pub(crate) fn at(mut self, position: Option<Position>) -> Self {
+        self.0.position = position;
         self
     }
 
@@ -353,6 +363,43 @@ impl Error {
         self.denials().filter_map(|denial| denial.remaining).max().or(local)
     }
 
+    /// Returns the position of the request among the waiters when it gave up, if it is known.
+    ///
+    /// It is the position on the nodes, at the last attempt. Each of these waiters is a process: all of its tasks share one
+    /// [place], that of its first task. Clients without a place, such as readers and other libraries, are not counted. The
+    /// rank and the number are those that the median of the nodes states.
+    ///
+    /// If the request waited for its turn among the tasks of this process, it is the position among these tasks. The task
+    /// that has the turn counts until it holds the lock.
+    ///
+    /// `None` if the request had no place, fewer than a quorum of nodes stated the position, or the failure has another
+    /// reason than contention. A single attempt has no place.
+    ///
+    /// [place]: https://github.com/redlock-rs/redlock/blob/main/docs/waiting.md#order-of-waiters
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let node = MemoryNode::new("a");
+    /// # let other = Redlock::builder(TokioRuntime::new()).node(node.clone()).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(node).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // `other` is the `Redlock` of another process.
+    /// let guard = other.lock("report", ttl).await?;
+    ///
+    /// let request = redlock.lock("report", ttl);
+    /// let error = request.max_wait(Duration::from_millis(20)).await.unwrap_err();
+    /// let position = error.position().expect("these nodes state the position");
+    /// assert_eq!((1, 1), (position.rank, position.waiters));
+    /// # Ok(()) }
+    /// ```
+    pub fn position(&self) -> Option<Position> {
+        self.0.position
+    }
+
     /// Returns the time until a quorum counts again, if quarantine prevents the lock.
     ///
     /// `None` if enough nodes count, or if the time is unknown. Nodes that did not reply are ignored. See
@@ -379,12 +426,16 @@ impl Error {
     }
 }
 
-/// Formats the failure and the time that the request took. The label and the error of each node without a vote follow.
+/// Formats the failure, the position among the waiters, and the time that the request took. The label and the error of each
+/// node without a vote follow.
 ///
 /// A node that is the same server as an earlier one has no separate vote.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
+        if let Some(position) = self.0.position {
+            write!(f, ", {position}")?;
+        }
         if let Some(waited) = self.0.waited {
             write!(f, ", after {waited:.1?}")?;
         }

@@ -39,7 +39,10 @@ pub enum Outcome {
     /// The node held no resource of the lock. Releases only.
     NotHeld,
     /// The node has nothing under the resource. Inspections only.
-    Free,
+    Free {
+        /// The number of [places](crate::node::Place) that wait for the resource; `None` if the node does not state it.
+        waiters: Option<u32>,
+    },
     /// The node has this entry under the resource. Inspections only.
     Held(LockEntry),
     /// The node replied, but its vote does not count because it may have lost locks.
@@ -89,7 +92,7 @@ impl Outcome {
             Self::NotHeld => "not_held",
             Self::Denied(_) => "denied",
             Self::Superseded(_) => "superseded",
-            Self::Free => "free",
+            Self::Free { .. } => "free",
             Self::Held(_) => "held",
             Self::Quarantined { .. } => "quarantined",
             Self::Failed(_) => "failed",
@@ -251,12 +254,15 @@ impl fmt::Display for NodeReport {
             }
             Outcome::Released => write!(f, "released after {latency:.1?}")?,
             Outcome::NotHeld => write!(f, "did not have the lock (after {latency:.1?})")?,
-            Outcome::Free => write!(f, "free (after {latency:.1?})")?,
-            Outcome::Held(LockEntry { token, remaining: Some(left) }) => {
-                write!(f, "held by {token}, expires in {left:.1?} (after {latency:.1?})")?;
+            Outcome::Free { waiters } => {
+                write!(f, "free{} (after {latency:.1?})", Waiting(*waiters))?;
             }
-            Outcome::Held(LockEntry { token, remaining: None }) => {
-                write!(f, "held by {token}, no expiry (after {latency:.1?})")?;
+            Outcome::Held(LockEntry { token, remaining: Some(left), waiters }) => {
+                let waiting = Waiting(*waiters);
+                write!(f, "held by {token}, expires in {left:.1?}{waiting} (after {latency:.1?})")?;
+            }
+            Outcome::Held(LockEntry { token, remaining: None, waiters }) => {
+                write!(f, "held by {token}, no expiry{} (after {latency:.1?})", Waiting(*waiters))?;
             }
             Outcome::Quarantined { granted: true, quarantine } => {
                 write!(f, "granted after {latency:.1?}, not counted: {quarantine}")?;
@@ -271,6 +277,19 @@ impl fmt::Display for NodeReport {
         match same_server_as {
             Some((index, label)) => write!(f, " [the same server as node {index} ({label})]"),
             None => Ok(()),
+        }
+    }
+}
+
+/// The end of a text about a resource: the number of its waiters, if there are any.
+pub(crate) struct Waiting(pub(crate) Option<u32>);
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None | Some(0) => Ok(()),
+            Some(1) => f.write_str(", 1 waiter"),
+            Some(waiters) => write!(f, ", {waiters} waiters"),
         }
     }
 }

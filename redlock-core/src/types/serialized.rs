@@ -71,6 +71,7 @@ struct ReportFields<'a> {
     latency_ms: f64,
     holder: Option<Fingerprint>,
     remaining_ms: Option<u64>,
+    waiters: Option<u32>,
     fencing_counter: Option<FencingToken>,
     quarantine: Option<&'a Quarantine>,
     error: Option<String>,
@@ -80,10 +81,14 @@ struct ReportFields<'a> {
 impl Serialize for NodeReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let outcome = self.outcome();
-        let (holder, remaining) = match outcome {
-            Outcome::Denied(denial) => (denial.holder.as_ref(), denial.remaining),
-            Outcome::Held(entry) => (Some(&entry.token), entry.remaining),
-            _ => (None, None),
+        let (holder, remaining, waiters) = match outcome {
+            Outcome::Denied(denial) => {
+                let waiters = denial.position.map(|position| position.waiters);
+                (denial.holder.as_ref(), denial.remaining, waiters)
+            }
+            Outcome::Held(entry) => (Some(&entry.token), entry.remaining, entry.waiters),
+            Outcome::Free { waiters } => (None, None, *waiters),
+            _ => (None, None, None),
         };
         ReportFields {
             index: self.index(),
@@ -92,6 +97,7 @@ impl Serialize for NodeReport {
             latency_ms: millis(self.latency()),
             holder: holder.map(Token::fingerprint),
             remaining_ms: remaining.map(whole_millis),
+            waiters,
             fencing_counter: match outcome {
                 Outcome::GrantedFenced(counter) | Outcome::Superseded(counter) => Some(*counter),
                 _ => None,
@@ -115,6 +121,8 @@ struct ErrorFields<'a> {
     is_retryable: bool,
     holder: Option<Fingerprint>,
     remaining_ms: Option<u64>,
+    rank: Option<u32>,
+    waiters: Option<u32>,
     loss: Option<&'a Loss>,
     quarantine_ms: Option<u64>,
     nodes: &'a [NodeReport],
@@ -128,6 +136,8 @@ impl Serialize for Error {
             is_retryable: self.is_retryable(),
             holder: self.holder(),
             remaining_ms: self.remaining().map(whole_millis),
+            rank: self.position().map(|position| position.rank),
+            waiters: self.position().map(|position| position.waiters),
             loss: self.loss(),
             quarantine_ms: self.quarantine().map(whole_millis),
             nodes: self.node_reports(),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redlock_core::IntoResources;
-use redlock_core::node::{Claim, Place, Request, Token};
+use redlock_core::node::{Claim, Place, Reply, Request, Token};
+use redlock_core::{IntoResource, IntoResources, Position};
 
-use super::stage::{Stage, claim, denied, granted, holds_true, hour};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
 const RESERVED: &str = "a release reserves the resource for the place that has waited longest";
 const OWN: &str = "a resource that is reserved for a place counts as absent for its request";
@@ -15,6 +15,8 @@ const PRECEDED: &str =
 const LEFT: &str = "a place that no longer waits is left, and its reservation ends";
 const ONCE: &str = "a place for which a resource is reserved does not wait for it again";
 const OPEN: &str = "a release of a token whose last byte is a multiple of 16 reserves nothing";
+const RANK: &str = "the position of a place that waits is its rank among the places, the longest wait first, and their number";
+const COUNT: &str = "an inspection counts the places that wait";
 
 const PASSED_ON: &str = "a request that cannot use its turn passes it on, and goes to the end";
 
@@ -122,4 +124,40 @@ pub(crate) async fn a_request_for_two_resources_has_its_turn_on_each(stage: &Sta
     stage.release(&claim("tool", "alice")).await;
     granted(stage.acquire(&both("carol3", 20), hour()).await, OWN);
     holds_true(stage.holds("job", "carol3").await && stage.holds("tool", "carol3").await, OWN);
+}
+
+/// A backend may leave both out.
+pub(crate) async fn the_number_of_waiters_and_the_position_are_correct(stage: &Stage) {
+    let is_at = async |claim: &Claim, rank, waiters| {
+        let Reply::Denied(denial) = stage.acquire(claim, hour()).await else { panic!("{BROKEN}{OTHERS}") };
+        holds_true(denial.position.is_none_or(|position| position == Position::new(rank, waiters)), RANK);
+    };
+    let waits = async |waiters: u32| {
+        let resource = "job".into_resource().expect("cases use valid names");
+        let stated = match stage.reply(Request::Inspect(resource)).await {
+            Reply::Free { waiters } => waiters,
+            Reply::Held(entry) => entry.waiters,
+            other => panic!("{BROKEN}the reply to an inspection is {other:?}"),
+        };
+        holds_true(stated.is_none_or(|stated| stated == waiters), COUNT);
+    };
+    waits(0).await;
+    stage.acquire(&claim("job", "alice"), hour()).await;
+    waits(0).await;
+    is_at(&waiting("job", "bob", "b", 10), 1, 1).await;
+    is_at(&waiting("job", "carol", "c", 1_000), 1, 2).await;
+    is_at(&waiting("job", "dave", "d", 5), 3, 3).await;
+    is_at(&waiting("job", "bob2", "b", 10), 2, 3).await;
+    waits(3).await;
+    stage.release(&given_up("job", "d")).await;
+    waits(2).await;
+    // The resource is reserved for the longest wait, which is not among the places any more.
+    stage.release(&claim("job", "alice")).await;
+    waits(1).await;
+    is_at(&waiting("job", "bob3", "b", 10), 1, 1).await;
+    granted(stage.acquire(&waiting("job", "carol2", "c", 1_000), hour()).await, OWN);
+    waits(1).await;
+    stage.release(&given_up("job", "b")).await;
+    stage.release(&claim("job", "carol2")).await;
+    waits(0).await;
 }

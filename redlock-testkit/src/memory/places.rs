@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use redlock_core::Position;
 use redlock_core::node::{Place, Token};
 use redlock_core::runtime::Instant;
 
@@ -41,6 +42,19 @@ impl Places {
         self.places.remove(id.as_bytes());
     }
 
+    /// Returns the number of places.
+    pub(super) fn count(&self, now: Instant) -> u32 {
+        if self.expires <= now { 0 } else { number(self.places.len()) }
+    }
+
+    /// Returns the position of a place, if it waits.
+    pub(super) fn position(&self, id: &Token, now: Instant) -> Option<Position> {
+        let place = self.places.get_key_value(id.as_bytes())?;
+        let order = |(id, waiting): (&Vec<u8>, &Waiting)| (waiting.since, id.clone());
+        let ahead = self.places.iter().filter(|other| order(*other) < order(place)).count();
+        Some(Position::new(number(ahead + 1), self.count(now)))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -69,6 +83,10 @@ impl Places {
             self.places.clear();
         }
     }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn since(waited: Duration, now: Instant) -> i128 {

@@ -87,7 +87,14 @@ impl Store {
             }
             self.forget_places(resource);
         }
-        Ok(reply)
+        let position = match claim.resources() {
+            [resource] => self.places.get(resource).and_then(|places| places.position(&place.id, now)),
+            _ => None,
+        };
+        Ok(match (reply, position) {
+            (Reply::Denied(denial), Some(position)) => Reply::Denied(denial.at(position)),
+            (reply, _) => reply,
+        })
     }
 
     /// Reserves an absent resource for the request that has waited longest.
@@ -347,6 +354,11 @@ impl Store {
     pub(crate) fn inspect(&self, resource: &Resource, now: Instant) -> Result<Option<LockEntry>, NodeError> {
         let Some(entry) = self.living(resource, now) else { return Ok(None) };
         entry.lock(now).map(Some).ok_or_else(|| NodeError::wrong_type(resource))
+    }
+
+    /// Returns the number of requests that wait for a resource.
+    pub(crate) fn waiters(&self, resource: &Resource, now: Instant) -> u32 {
+        self.places.get(resource).map_or(0, |places| places.count(now))
     }
 
     /// Same as [`watch`](Store::watch), except that readers count as free.

@@ -1,9 +1,10 @@
--- Returns the holder of a key. KEYS: the resource.
--- Returns 0: free. {0, token, PTTL}: held. {-1, position}: a key of another type.
-local held = redis.pcall('GET', KEYS[1])
-if not held then
-    return 0
-elseif type(held) == 'table' then
-    return not_a_string(1, held)
-end
-return {0, held, redis.call('PTTL', KEYS[1])}
+-- Returns the holder of a key, and the number of requests that wait for it. KEYS: the resource.
+-- Returns {0, waiters}: free. {0, token, PTTL, waiters}: held. {-1, position}: a key of another type.
+-- Without the rights to the places, the number of waiters is -1.
+local held, waiters = redis.pcall('GET', KEYS[1]), redis.pcall('ZCARD', KEYS[1] .. '#waiting')
+if type(waiters) ~= 'number' then waiters = -1 end
+if not held then return {0, waiters} end
+if type(held) == 'string' then return {0, held, redis.call('PTTL', KEYS[1]), waiters} end
+local reply = not_a_string(1, held)
+if reply[1] == 0 then reply[4] = waiters end
+return reply

@@ -1,5 +1,7 @@
 -- Acquires keys in the order of the waiters. After the other arguments: the place of the request, the time that it has
--- waited in microseconds, and the time of its reservation in milliseconds. Replies as the acquisition does.
+-- waited in microseconds, and the time of its reservation in milliseconds. Replies as the acquisition does. A denial of one
+-- key is {0, token, PTTL, rank, waiters}: the rank of the place, and the number of places. Without the rights to them, it
+-- has neither.
 local reserved, waited, id = table.remove(ARGV), tonumber(table.remove(ARGV)), table.remove(ARGV)
 -- The keys that were reserved for the request. A fenced lock has one argument more, and a counter for each resource.
 local place, turns, count = id .. ' ' .. reserved, {}, ARGV[3] and #KEYS / 2 or #KEYS

@@ -8,7 +8,8 @@ use crate::reply::Reply;
 use crate::settings::Release;
 
 /// The commands that only read.
-const READS: [&str; 8] = ["get", "pttl", "type", "exists", "zscore", "zrevrange", "time", "info"];
+const READS: [&str; 10] =
+    ["get", "pttl", "type", "exists", "zscore", "zcard", "zrevrank", "zrevrange", "time", "info"];
 
 /// The commands that write without new memory.
 const WRITES: [&str; 8] =
@@ -68,7 +69,7 @@ pub(super) fn call(core: &mut Core, name: &str, command: &[Vec<u8>], in_script: 
         ("set", [key, value, options @ ..]) => set(core, key, value, options),
         ("del", keys) => {
             let deleted = keys.iter().filter(|key| remove(core, key)).count();
-            Reply::Int(i64::try_from(deleted).unwrap_or(i64::MAX))
+            Reply::Int(count(deleted))
         }
         ("delifeq", [key, value]) => delete_if(core, key, value),
         ("delex", [key, condition, value]) if condition.eq_ignore_ascii_case(b"IFEQ") => {
@@ -85,7 +86,7 @@ pub(super) fn call(core: &mut Core, name: &str, command: &[Vec<u8>], in_script: 
             Some(Value::List(items)) => {
                 items.push(item.clone());
                 let length = items.len();
-                changed(core, key, Reply::Int(i64::try_from(length).unwrap_or(i64::MAX)))
+                changed(core, key, Reply::Int(count(length)))
             }
             Some(_) => wrong_type(),
             None => {
@@ -98,6 +99,17 @@ pub(super) fn call(core: &mut Core, name: &str, command: &[Vec<u8>], in_script: 
             Ok(members) => members.get(member).map_or(Reply::Nil, |score| Reply::bulk(shown(*score))),
             Err(error) => error,
         },
+        ("zcard", [key]) => match sorted(core, key) {
+            Ok(members) => Reply::Int(count(members.len())),
+            Err(error) => error,
+        },
+        ("zrevrank", [key, member]) => match ordered(core, key) {
+            Ok(ordered) => {
+                let rank = ordered.iter().position(|(_, other)| other == member);
+                rank.map_or(Reply::Nil, |rank| Reply::Int(count(rank)))
+            }
+            Err(error) => error,
+        },
         ("zrem", [key, member]) => match sorted(core, key) {
             Ok(members) if members.contains_key(member) => {
                 with_sorted(core, key, |members| members.retain(|other, _| other != member));
@@ -108,9 +120,10 @@ pub(super) fn call(core: &mut Core, name: &str, command: &[Vec<u8>], in_script: 
         },
         ("zrevrange", [key, from, to, options @ ..]) => reversed(core, key, from, to, !options.is_empty()),
         ("zremrangebyscore", [key, _, to]) => remove_below(core, key, to),
-        ("time" | "get" | "exists" | "type" | "pttl" | "set" | "zscore" | "pexpire", _) => {
-            Reply::Error(format!("ERR wrong number of arguments for '{name}' command"))
-        }
+        (
+            "time" | "get" | "exists" | "type" | "pttl" | "set" | "zscore" | "zcard" | "zrevrank" | "pexpire",
+            _,
+        ) => Reply::Error(format!("ERR wrong number of arguments for '{name}' command")),
         _ => Reply::error("ERR syntax error"),
     };
     core.is_dirty |= writes && !matches!(reply, Reply::Error(_));
@@ -196,25 +209,31 @@ fn add(core: &mut Core, key: &[u8], pairs: &[Vec<u8>]) -> Reply {
     if after != before {
         with_sorted(core, key, |members| *members = after);
     }
-    Reply::Int(i64::try_from(added).unwrap_or(i64::MAX))
+    Reply::Int(count(added))
 }
 
 fn reversed(core: &mut Core, key: &[u8], from: &[u8], to: &[u8], with_scores: bool) -> Reply {
     let (Ok(from), Ok(to)) = (number(from), number(to)) else {
         return Reply::error("ERR value is not an integer or out of range");
     };
-    let members = match sorted(core, key) {
-        Ok(members) => members,
+    let ordered = match ordered(core, key) {
+        Ok(ordered) => ordered,
         Err(error) => return error,
     };
-    let mut ordered: Vec<_> = members.iter().map(|(member, score)| (*score, member.clone())).collect();
-    ordered.sort_by(|left, right| right.partial_cmp(left).expect("scores are numbers"));
     let (from, count) = (usize::try_from(from).unwrap_or(0), usize::try_from(to - from + 1).unwrap_or(0));
     let chosen = ordered.into_iter().skip(from).take(count);
     let replies = chosen.flat_map(|(score, member)| {
         [Some(Reply::Bulk(member)), with_scores.then(|| Reply::bulk(shown(score)))].into_iter().flatten()
     });
     Reply::Array(replies.collect())
+}
+
+/// Returns the members of a sorted set, the greatest score first.
+fn ordered(core: &mut Core, key: &[u8]) -> Result<Vec<(f64, Vec<u8>)>, Reply> {
+    let members = sorted(core, key)?;
+    let mut ordered: Vec<_> = members.iter().map(|(member, score)| (*score, member.clone())).collect();
+    ordered.sort_by(|left, right| right.partial_cmp(left).expect("scores are numbers"));
+    Ok(ordered)
 }
 
 /// Removes the members with a score from `-inf` up to `to`, which is exclusive behind a parenthesis.
@@ -231,7 +250,7 @@ fn remove_below(core: &mut Core, key: &[u8], to: &[u8]) -> Reply {
     if removed > 0 {
         with_sorted(core, key, |members| members.retain(|_, score| !is_below(*score)));
     }
-    Reply::Int(i64::try_from(removed).unwrap_or(i64::MAX))
+    Reply::Int(count(removed))
 }
 
 /// Reads a key, and remembers the reader if it wants to learn of changes.
@@ -310,6 +329,10 @@ fn shown(score: f64) -> String {
 
 fn millis(core: &Core) -> u64 {
     core.now / 1000
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn signed(number: u64) -> i64 {

@@ -91,7 +91,7 @@ fn random(chance: &mut fastrand::Rng) -> String {
     let number = counters[chance.usize(..4)];
     let fenced = format!("{time} 99000000");
     let counter = |key: &str| format!("redlock:fence:{{{key}}}");
-    match chance.u32(..22) {
+    match chance.u32(..24) {
         0 => format!("SET {key} {token} NX PX {time} GET"),
         1 => format!("SET {key} {token} NX PX {time}"),
         2 => format!("EVAL @acquire 1 {key} {token} {time}"),
@@ -112,6 +112,8 @@ fn random(chance: &mut fastrand::Rng) -> String {
         18 => format!("PTTL {key}"),
         19 => format!("DEL {key}"),
         20 => format!("ZREVRANGE {key} 0 9 WITHSCORES"),
+        21 => format!("ZREVRANK {key} {token}"),
+        22 => format!("ZCARD {key}"),
         _ => format!("TYPE {key}"),
     }
 }

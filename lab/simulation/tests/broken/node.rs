@@ -220,7 +220,7 @@ impl Node {
         let found = self.living().get(&key).cloned();
         match self.flaw {
             InspectIsClaimed => return Err(NodeError::unsupported("inspect")),
-            InspectFindsNothing => return Ok(Reply::Holder(None)),
+            InspectFindsNothing => return Ok(Reply::Free { waiters: None }),
             InspectAcquires if found.is_none() => {
                 drop(self.acquire(&other, Ttl::MAX).await);
             }
@@ -229,18 +229,18 @@ impl Node {
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
             InspectFindsExpired if found.is_none() => {
-                return Ok(Reply::Holder(Some(LockEntry::of(other.token().clone()))));
+                return Ok(Reply::Held(LockEntry::of(other.token().clone())));
             }
             _ => {}
         }
-        let Some((token, deadline)) = found else { return Ok(Reply::Holder(None)) };
+        let Some((token, deadline)) = found else { return Ok(Reply::Free { waiters: None }) };
         if token == NO_LOCK && self.flaw != InspectTakesAnyType {
             return Err(NodeError::wrong_type(resource));
         }
         let token = if self.flaw == InspectHidesTheHolder { b"".to_vec() } else { token };
         let left = deadline.saturating_duration_since(suspend_aware_now());
         let reported = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
-        Ok(Reply::Holder(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(reported))))
+        Ok(Reply::Held(LockEntry::of(Token::from_bytes(token)).expiring_in(reported)))
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Reply, NodeError> {

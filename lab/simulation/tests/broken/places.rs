@@ -1,12 +1,13 @@
 //! Nodes that keep the places of waiting requests, with one flaw each.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redlock_core::node::{
     self, Claim, LockNode, NodeError, Place, Profile, Reply, Request, Token, async_trait,
 };
-use redlock_core::{IntoResources, Resource};
+use redlock_core::{IntoResources, Position, Resource};
 use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
@@ -22,6 +23,8 @@ enum Flaw {
     LeavesNoGap,
     ForgetsFencedRequests,
     ForgetsSeveralResources,
+    RanksFromTheEnd,
+    CountsPlacesForever,
 }
 
 /// Each flaw, the case that catches it, and the message of the case.
@@ -36,6 +39,12 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         ForgetsSeveralResources,
         "a_request_for_two_resources_has_its_turn_on_each",
         "for the place that has waited longest",
+    ),
+    (RanksFromTheEnd, "the_number_of_waiters_and_the_position_are_correct", "is its rank among the places"),
+    (
+        CountsPlacesForever,
+        "the_number_of_waiters_and_the_position_are_correct",
+        "counts the places that wait",
     ),
 ];
 
@@ -57,7 +66,7 @@ fn a_sound_node_with_places_passes_the_suite() {
 struct Server(Node);
 
 fn server(flaw: Flaw) -> Server {
-    Server(Node { flaw, memory: MemoryNode::new("places") })
+    Server(Node { flaw, memory: MemoryNode::new("places"), most_waiters: Arc::default() })
 }
 
 impl Backend for Server {
@@ -74,6 +83,8 @@ impl Backend for Server {
 struct Node {
     flaw: Flaw,
     memory: MemoryNode,
+    /// The greatest number of waiters so far.
+    most_waiters: Arc<AtomicU32>,
 }
 
 impl Node {
@@ -92,6 +103,24 @@ impl Node {
                 taken.with_place(Place::new(id.clone(), waited, *reserved_for))
             }
             (_, Some(place)) => taken.with_place(place.clone()),
+        }
+    }
+
+    /// Returns a reply with the numbers that the node states.
+    fn stated(&self, reply: Reply) -> Reply {
+        match (self.flaw, reply) {
+            (RanksFromTheEnd, Reply::Denied(denial)) => match denial.position {
+                Some(Position { rank, waiters, .. }) => {
+                    Reply::Denied(denial.at(Position::new(waiters + 1 - rank, waiters)))
+                }
+                None => Reply::Denied(denial),
+            },
+            (CountsPlacesForever, Reply::Held(entry)) => {
+                let waiters = self.most_waiters.fetch_max(entry.waiters.unwrap_or(0), Ordering::Relaxed);
+                let waiters = waiters.max(entry.waiters.unwrap_or(0));
+                Reply::Held(entry.with_waiters(waiters))
+            }
+            (_, reply) => reply,
         }
     }
 
@@ -125,12 +154,13 @@ impl node::Backend for Node {
                 Request::AcquireFenced(Self::placeless(claim), *ttl)
             }
             Request::AcquireFenced(claim, ttl) => Request::AcquireFenced(self.taken_for(claim), *ttl),
+            Request::Inspect(resource) => Request::Inspect(resource.clone()),
             other => return Err(NodeError::unsupported(other)),
         };
-        self.memory.call(request).await
+        Ok(self.stated(self.memory.call(request).await?))
     }
 
     fn profile(&self) -> Profile {
-        Profile::default().with_places().with_fencing()
+        Profile::default().with_places().with_fencing().with_inspect()
     }
 }

@@ -222,7 +222,7 @@ impl Node {
 
     async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
         match self.flaw {
-            InspectNamesOne => Ok(Reply::Holder(Some(LockEntry::of(Token::from_bytes("alice"))))),
+            InspectNamesOne => Ok(Reply::Held(LockEntry::of(Token::from_bytes("alice")))),
             _ => self.memory.call(Request::Inspect(resource.clone())).await,
         }
     }

@@ -205,7 +205,7 @@ fn hash_outcome(outcome: &Outcome, hasher: &mut Mix) {
         Outcome::Failed(error) => (17, error.kind()).hash(hasher),
         Outcome::TimedOut => 18.hash(hasher),
         Outcome::Pending => 19.hash(hasher),
-        Outcome::Free | Outcome::Held(_) => panic!("no round inspects a resource"),
+        Outcome::Free { .. } | Outcome::Held(_) => panic!("no round inspects a resource"),
     }
 }
 

@@ -69,7 +69,8 @@ impl Store {
                 Reply::Deleted(self.keys.len() < before)
             }
             Request::Inspect(resource) => {
-                Reply::Holder(self.keys.get(resource).map(|(token, _)| LockEntry::of(token.clone())))
+                let free = Reply::Free { waiters: None };
+                self.keys.get(resource).map_or(free, |(token, _)| Reply::Held(LockEntry::of(token.clone())))
             }
             _ => return Err(NodeError::unsupported(request)),
         })

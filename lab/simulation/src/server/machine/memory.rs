@@ -144,7 +144,7 @@ impl Data for Memory {
 
     fn set_non_lock_value(&mut self, resource: &Resource) -> bool {
         let is_free =
-            matches!(block_on(self.node.call(Request::Inspect(resource.clone()))), Ok(Reply::Holder(None)));
+            matches!(block_on(self.node.call(Request::Inspect(resource.clone()))), Ok(Reply::Free { .. }));
         let can = is_free && self.rejection(Operation::Acquire).is_none();
         if can {
             self.node.set_non_lock_value(resource);
