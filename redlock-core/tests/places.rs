@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::*;
-use redlock_core::node::{Claim, LockNode, Place, Request, Token, Ttl};
-use redlock_core::{ErrorKind, Guard, IntoResources as _, JobOutcome, Position, Redlock};
+use redlock_core::node::{Claim, LockNode, Place, Reply, Request, Token, Ttl};
+use redlock_core::{ErrorKind, Guard, IntoResource as _, IntoResources as _, JobOutcome, Position, Redlock};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
 type Log = Arc<Mutex<Vec<u32>>>;
@@ -261,6 +261,29 @@ fn a_node_that_replies_too_late_enters_nothing() {
         guard.release().await.unwrap();
         world.settle().await;
         assert_eq!(None, world.nodes[4].inner().holder("a"), "a request that has ended has a reservation");
+    });
+}
+
+/// Its server did not know the script, for example, so the attempt took a second command.
+#[test]
+fn a_node_that_enters_the_place_too_late_is_left_again() {
+    with_watching(async |world| {
+        let hasty = world.other_client();
+        let guard = reserving(&world).await;
+        let (error, ()) = both(hasty.lock("a", TTL).max_wait(10 * MS), async {
+            world.sleep(5 * MS).await;
+            world.nodes[4].inject(Fault::delay(20 * MS).on(Operation::Acquire).times(1));
+        })
+        .await;
+        assert_eq!(Some(Position::new(1, 1)), error.unwrap_err().position());
+        world.sleep(30 * MS).await;
+        let reply = world.nodes[4].inner().call(Request::Inspect("a".into_resource().unwrap())).await;
+        assert!(
+            matches!(reply, Ok(Reply::Held(entry)) if entry.waiters == Some(0)),
+            "the place is still there"
+        );
+        guard.release().await.unwrap();
+        world.nothing_left().await;
     });
 }
 

@@ -7,8 +7,7 @@
 //! a random time less in the eyes of all nodes, so that one of them is first everywhere.
 
 use std::mem;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::decide::backoff::{MIN_DELAY, equal_jitter};
@@ -22,7 +21,14 @@ use crate::types::token::Token;
 /// attempt since, that one enters the place, or has ended it.
 #[derive(Clone, Debug, Default)]
 struct Stay {
-    is_over: Arc<AtomicBool>,
+    over: Arc<OnceLock<Over>>,
+}
+
+/// The end of a stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    NextAttempt,
+    Left,
 }
 
 /// The place of one request.
@@ -72,7 +78,7 @@ impl Standing {
     pub(crate) fn prepare(&mut self, random: u64) {
         self.if_split = if self.entered.is_some() { spread(self.splits, random) } else { Duration::ZERO };
         if let Some(stay) = &mut self.entered {
-            mem::take(stay).end();
+            mem::take(stay).end(Over::NextAttempt);
         }
     }
 
@@ -94,19 +100,24 @@ impl Standing {
 
     /// Leaves the places, and keeps the identity. Returns the place to be left, if the request was in the places.
     pub(crate) fn leave(&mut self) -> Option<Place> {
-        self.entered.take()?.end();
+        self.entered.take()?.end(Over::Left);
         self.left()
     }
 
     /// Returns whether the request has made another attempt, or has left the places, since this copy was made.
     pub(crate) fn is_outdated(&self) -> bool {
-        self.entered.as_ref().is_none_or(|stay| stay.is_over.load(Ordering::Relaxed))
+        self.entered.as_ref().is_none_or(|stay| stay.over.get().is_some())
+    }
+
+    /// Returns whether the request has left the places since this copy was made, without another attempt.
+    pub(crate) fn has_left(&self) -> bool {
+        self.entered.as_ref().is_some_and(|stay| stay.over.get() == Some(&Over::Left))
     }
 }
 
 impl Stay {
-    fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+    fn end(&self, over: Over) {
+        self.over.get_or_init(|| over);
     }
 }
 
@@ -186,11 +197,12 @@ mod tests {
         assert_eq!(Some(place.given_up()), standing.leave());
         assert_eq!(None, standing.place(at(20)));
         assert!(copy.is_outdated(), "a node that replies late is not to enter the place");
+        assert!(copy.has_left(), "and is to leave it");
         standing.denied(&attempt(), false);
         assert!(copy.is_outdated() && !standing.is_outdated());
         let copy = standing.clone();
         standing.prepare(0);
-        assert!(copy.is_outdated(), "the next attempt enters the place");
+        assert!(copy.is_outdated() && !copy.has_left(), "the next attempt enters the place");
         assert!(!standing.is_outdated());
     }
 

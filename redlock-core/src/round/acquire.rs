@@ -256,8 +256,14 @@ impl Acquire {
                 if let Some(place) = place {
                     place.stay(&self.record.claim, at);
                 }
+                let has_entered = self.has_place() && matches!(outcome, Outcome::Denied(_));
                 self.votes.put(node, outcome, server, at);
                 io.send(node, lane);
+                // The request has left the places before. The attempt may have taken a second command on this node, and
+                // has entered the place afterwards.
+                if has_entered && self.place.as_ref().is_some_and(|place| place.standing.has_left()) {
+                    io.send(node, Lane::Leave);
+                }
             }
         }
     }
