@@ -4,8 +4,8 @@ use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, clocks, contention, costs, crowd, extension, failover,
     failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits, losses,
-    majority_down, minority_down, node_lists, observing, outages, prefixes, processes, programs, readers,
-    reconnect, runtimes, split_votes, stale, waiting, work,
+    majority_down, minority_down, node_lists, observing, outages, positions, prefixes, processes, programs,
+    readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -430,6 +430,10 @@ macro_rules! __cases {
                 a_rolling_restart_under_load_fails_no_lock
                 after_a_power_cut_locks_are_granted_when_the_quarantine_is_over
                 after_a_power_cut_vouching_ends_the_quarantine
+            }
+            positions {
+                three_waiters_are_counted_and_a_fourth_knows_its_position
+                without_the_rights_to_count_the_number_is_unknown
             }
             prefixes {
                 every_node_receives_keys_with_its_prefix

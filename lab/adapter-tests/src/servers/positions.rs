@@ -1,0 +1,92 @@
+//! The number of waiters, and the position of a request that gives up.
+
+use redlock_core::{Error, Position};
+
+use super::*;
+use crate::Adapter;
+use crate::wait::{soon, until};
+
+/// Long enough that nothing expires during a test.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Waits until every server has this number of places.
+async fn places(servers: &[RedisServer], number: &str) {
+    until(async || servers.iter().all(|server| server.command(&["ZCARD", "a#waiting"]) == number)).await;
+}
+
+/// Returns the error of a request that has made an attempt with its place.
+async fn gave_up(redlock: &Redlock) -> Error {
+    soon(async {
+        let mut wait = Duration::from_millis(200);
+        loop {
+            let error = redlock.lock("a", TTL).max_wait(wait).await.unwrap_err();
+            // On a busy machine, the first attempt may take as long as the wait. It has no place.
+            if error.position().is_some() {
+                return error;
+            }
+            wait *= 2;
+        }
+    })
+    .await
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn three_waiters_are_counted_and_a_fourth_knows_its_position<A: Adapter>() {
+    let servers = five();
+    let holder = warm::<A>(&servers).await;
+    let guard = holder.lock("a", LONG).await.unwrap();
+    granted_by_all(&guard).await;
+    assert_eq!(Some(0), holder.inspect("a").await.unwrap().waiters());
+    let (mut clients, mut tasks) = (Vec::new(), Vec::new());
+    for number in ["1", "2", "3"] {
+        let redlock = warm::<A>(&servers).await;
+        tasks.push(tokio::spawn(redlock.lock("a", TTL).max_wait(LONG).into_future()));
+        clients.push(redlock);
+        places(&servers, number).await;
+    }
+    let inspection = holder.inspect("a").await.unwrap();
+    assert_eq!((true, Some(3)), (inspection.is_held_by(&guard), inspection.waiters()));
+    assert!(inspection.to_string().ends_with(", 3 waiters"), "{inspection}");
+
+    let last = warm::<A>(&servers).await;
+    let error = gave_up(&last).await;
+    assert_eq!(
+        (ErrorKind::Contended, Some(Position::new(4, 4))),
+        (error.kind(), error.position()),
+        "{error}"
+    );
+    assert!(error.to_string().contains(", position 4 of 4 waiters, after "), "{error}");
+    places(&servers, "3").await;
+
+    guard.release().await.unwrap();
+    for task in tasks {
+        soon(task).await.unwrap().unwrap().release().await.unwrap();
+    }
+    assert_eq!(Some(0), holder.inspect("a").await.unwrap().waiters());
+    clients.extend([holder, last]);
+    nothing_left_of(&clients, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn without_the_rights_to_count_the_number_is_unknown<A: Adapter>() {
+    let servers = five();
+    let holder = warm::<A>(&servers).await;
+    let guard = holder.lock("a", LONG).await.unwrap();
+    granted_by_all(&guard).await;
+    for server in &servers {
+        assert_eq!(
+            "OK",
+            server.command(&["ACL", "SETUSER", "few", "on", ">pw", "~*", "+@all", "-zcard", "-zrevrank"])
+        );
+    }
+    let urls = servers.iter().map(|server| format!("redis://few:pw@127.0.0.1:{}", server.port()));
+    let redlock = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    all_up(&redlock).await;
+    let inspection = redlock.inspect("a").await.unwrap();
+    assert_eq!((true, None), (inspection.is_held_by(&guard), inspection.waiters()));
+    let error = redlock.lock("a", TTL).max_wait(Duration::from_millis(200)).await.unwrap_err();
+    assert_eq!((ErrorKind::Contended, None), (error.kind(), error.position()), "{error}");
+    assert!(redlock.inspect("b").await.unwrap().is_free());
+    drop(guard);
+    nothing_left_of(&[holder, redlock], &servers).await;
+}
