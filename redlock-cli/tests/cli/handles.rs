@@ -68,6 +68,26 @@ fn wait_returns_when_the_lock_is_free() {
 }
 
 #[test]
+fn waiters_are_counted_and_a_run_that_gives_up_states_its_position() {
+    let cluster = Cluster::new();
+    let run = cluster.run("run", &[], "echo > running; until [ -e go ]; do sleep 0.01; done");
+    cluster.lines("running");
+    let mut waiter = cluster.redlock(["run", "-w", "600", "job", "true"]).spawn().unwrap();
+    eventually("a waiter has a place", || {
+        let found = json(&output(&mut cluster.redlock(["inspect", "--json", "job"])).stdout);
+        (found["waiters"] == 1).then_some(())
+    });
+    let shown = text(&output(&mut cluster.redlock(["inspect", "job"])).stdout);
+    assert!(shown.lines().next().unwrap().ends_with(", 1 waiter"), "{shown}");
+    let late = output(&mut cluster.redlock(["run", "-w", "2", "job", "true"]));
+    let message = text(&late.stderr);
+    assert_eq!(Some(75), late.status.code(), "{message}");
+    assert!(message.contains(", position 2 of 2 waiters, after "), "{message}");
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!((Some(0), Some(0)), (run.end().code(), wait(&mut waiter).code()));
+}
+
+#[test]
 fn hold_lasts_until_stdin_ends() {
     let cluster = Cluster::new();
     let mut holder = cluster.redlock(["hold", "job"]);
