@@ -15,6 +15,7 @@ pub(crate) mod keep_alive;
 pub(crate) mod kind;
 pub(crate) mod lead;
 pub(crate) mod lease;
+mod listed;
 pub(crate) mod node_lists;
 pub(crate) mod observe;
 pub(crate) mod once_per;

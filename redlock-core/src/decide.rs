@@ -14,6 +14,7 @@ pub(crate) mod observation;
 pub(crate) mod once_per;
 pub(crate) mod pending_release;
 pub(crate) mod query_interval;
+pub(crate) mod quorums;
 pub(crate) mod readiness;
 pub(crate) mod renewal;
 pub(crate) mod standing;

@@ -196,7 +196,7 @@ mod watch;
 
 pub use crate::client::builder::Builder;
 pub use crate::client::guard::Guard;
-pub use crate::client::health::{Health, NodeHealth};
+pub use crate::client::health::{Health, ListHealth, NodeHealth};
 pub use crate::client::inspect::{Inspection, LockStatus};
 pub use crate::client::keep_alive::KeepAlive;
 pub use crate::client::lead::{Candidate, Leadership, LeadershipState};

@@ -11,6 +11,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::{self, JoinHandle};
 
 use crate::client::handle::{Handle, Settings};
+use crate::decide::quorums::Quorums;
 use crate::decide::validity::DriftFactor;
 use crate::node::{Backend, Claim, LockNode, NodeError, Reply, Request, Token, Ttl, async_trait};
 use crate::runtime::{BoxFuture, Runtime};
@@ -119,7 +120,7 @@ pub(crate) fn client_of(node: Arc<dyn LockNode>, runtime: Arc<StoppedClock>) -> 
         owner: None,
         compare_node_lists: false,
     };
-    Arc::new(Handle::new(vec![node], runtime, settings))
+    Arc::new(Handle::new(vec![node], Quorums::of(1), runtime, settings))
 }
 
 /// Returns a claim on one resource.

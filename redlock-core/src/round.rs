@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 
 use crate::decide::fencing::Bound;
 use crate::decide::pending_release::{EndedRelease, Next, PendingRelease};
-use crate::decide::tally::quorum;
+use crate::decide::quorums::Quorums;
 use crate::decide::validity::DriftFactor;
 use crate::decide::votes::Votes;
 use crate::lease::record::Record;
@@ -138,7 +138,7 @@ pub(crate) struct Cleanup {
 /// The constants of all rounds of one client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    pub(crate) nodes: usize,
+    pub(crate) quorums: Quorums,
     pub(crate) node_timeout: Duration,
     pub(crate) drift: DriftFactor,
     /// The maximum difference of node counters that vote on a fenced claim.
@@ -146,8 +146,9 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) fn quorum(&self) -> usize {
-        quorum(self.nodes)
+    /// Returns the number of nodes.
+    pub(crate) fn nodes(&self) -> usize {
+        self.quorums.nodes()
     }
 
     /// Returns the time limit for one node while a TTL is running.
@@ -159,7 +160,7 @@ impl Rules {
 
     /// Returns the votes of a round that begins at `start`.
     pub(crate) fn votes(&self, start: Instant) -> Votes {
-        Votes::new(start, self.nodes, self.bound)
+        Votes::new(start, self.quorums, self.bound)
     }
 }
 

@@ -46,6 +46,16 @@ impl World {
         Program { process, redlock }
     }
 
+    /// Starts a program in the middle of a change of the nodes.
+    fn changing(&self, name: &str, nodes: &[usize], previous: &[usize]) -> Program {
+        let process = self.simulation.process(name);
+        let listed =
+            |list: &[usize]| list.iter().map(|number| self.nodes[*number].clone()).collect::<Vec<_>>();
+        let previous = listed(previous).into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>);
+        let builder = builder(&process, &listed(nodes)).previous_nodes(previous);
+        Program { redlock: builder.compare_node_lists(true).build().unwrap(), process }
+    }
+
     /// Returns five nodes whose servers have another identity after each restart.
     fn restarting(&self) -> Vec<Restarting> {
         let restarting = |node: &FakeNode| Restarting { node: node.clone(), restarts: Arc::default() };
@@ -405,4 +415,74 @@ fn the_names_of_announcements_are_reserved() {
         assert_eq!(ErrorKind::InvalidInput, error.kind());
     }
     world.simulation.run_for(MS);
+}
+
+/// The old and the new list of changes.
+const CHANGES: [(&[usize], &[usize]); 4] =
+    [(&[0], &[0, 1, 2]), (&[0, 1, 2], &[2, 3, 4, 5, 6]), (&[0, 1, 2], &[0, 1, 3]), (&[0, 1, 2], &[3, 4, 5])];
+
+#[test]
+fn neighbouring_steps_of_a_change_do_not_differ() {
+    for_each_seed(10, |seed| {
+        for (old, new) in CHANGES {
+            let recording = Recording::default();
+            let _subscribed = subscribe(recording.clone());
+            let world = World::new(seed, FakeNode::watching);
+            let both = world.changing("both", new, old);
+            world.lock(&both);
+            for list in [old, new] {
+                let one = world.program("one", list);
+                world.lock(&one);
+                world.simulation.run_for(15 * SECOND);
+                world.lock(&both);
+                assert_eq!(None, world.difference(&one), "{old:?} {new:?}");
+                assert_eq!(None, world.difference(&both), "{old:?} {new:?}");
+                drop(one.redlock);
+                world.simulation.run_for(SECOND);
+            }
+            assert!(recording.of(DIFFER).is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_program_with_another_list_differs_from_one_with_two_lists() {
+    for_each_seed(10, |seed| {
+        for (old, new) in CHANGES {
+            let world = World::new(seed, FakeNode::watching);
+            let both = world.changing("both", new, old);
+            let other = world.program("other", &[1, 5, 6]);
+            world.lock(&both);
+            world.lock(&other);
+            world.simulation.run_for(11 * SECOND);
+            assert!(world.difference(&both).is_some(), "{old:?} {new:?}");
+        }
+    });
+}
+
+/// Programs of the first and the last step do not exclude each other, even if they have no node in common.
+#[test]
+fn a_program_with_both_lists_notices_programs_that_are_two_steps_apart() {
+    for_each_seed(10, |seed| {
+        for (old, new) in CHANGES {
+            let recording = Recording::default();
+            let _subscribed = subscribe(recording.clone());
+            let world = World::new(seed, FakeNode::watching);
+            let programs =
+                [world.program("old", old), world.changing("both", new, old), world.program("new", new)];
+            programs.iter().for_each(|program| world.lock(program));
+            world.simulation.run_for(11 * SECOND);
+            let redlock = programs[1].redlock.clone();
+            let health =
+                world.simulation.block_on(&programs[1].process, async move { redlock.health().await });
+            let difference = *health.node_list_difference().unwrap();
+            assert!(difference.is_between_others(), "{old:?} {new:?}");
+            assert_eq!((new.len(), old.len()), (difference.own_nodes(), difference.other_nodes()));
+            let common = old.iter().any(|node| new.contains(node));
+            assert_eq!(if common { 3 } else { 1 }, recording.of(DIFFER).len(), "{old:?} {new:?}");
+            programs[0].process.kill();
+            world.simulation.run_for(45 * SECOND);
+            assert_eq!(None, world.difference(&programs[1]));
+        }
+    });
 }

@@ -82,6 +82,8 @@ pub(super) struct Repetitions {
     votes: SplitVotes,
     /// The tokens of the attempts. Their releases may be under way.
     tokens: Vec<Token>,
+    /// The client that had the lock on a quorum of one list at the last attempt. Boxed, because it is rare.
+    holder_of_one_list: Option<Box<Token>>,
     /// The time after which no attempt is repeated, if there is a limit.
     until: Option<Instant>,
 }
@@ -92,8 +94,16 @@ impl Repetitions {
     /// If an earlier attempt of this request has the resources, no other client holds them.
     fn after(&mut self, token: Token, failure: &mut Failure, now: Instant, random: u64) -> Option<Duration> {
         let is_own = || failure.holder().is_some_and(|holder| self.tokens.contains(holder));
-        if *failure.cause() == Cause::Contended && is_own() {
-            failure.set_cause(Cause::Split);
+        match failure.cause() {
+            Cause::Contended | Cause::ContendedOnOneList if is_own() => failure.set_cause(Cause::Split),
+            Cause::ContendedOnOneList => {
+                // A client that is named again is no attempt, which has ended by now: it holds the lock on its only list.
+                let holder = failure.holder().cloned().map(Box::new);
+                let is_known = holder.is_none() || holder == self.holder_of_one_list;
+                failure.set_cause(if is_known { Cause::Contended } else { Cause::Split });
+                self.holder_of_one_list = holder;
+            }
+            _ => {}
         }
         if !failure.is_split() {
             return None;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::handle::{Handle, Settings};
+use crate::client::listed::listed;
 use crate::client::redlock::Redlock;
 use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
@@ -34,6 +35,8 @@ use crate::types::owner::Owner;
 pub struct Builder {
     runtime: Arc<dyn Runtime>,
     nodes: Vec<Arc<dyn LockNode>>,
+    /// `None` unless the nodes are changed.
+    previous_nodes: Option<Vec<Arc<dyn LockNode>>>,
     node_timeout: Duration,
     retry_delay: Duration,
     max_concurrent_attempts: usize,
@@ -78,6 +81,7 @@ impl Builder {
         Self {
             runtime,
             nodes: Vec::new(),
+            previous_nodes: None,
             node_timeout: NODE_TIMEOUT,
             retry_delay: RETRY_DELAY,
             max_concurrent_attempts: MAX_CONCURRENT_ATTEMPTS,
@@ -133,6 +137,49 @@ impl Builder {
     /// ```
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = Arc<dyn LockNode>>) -> Self {
         self.nodes.extend(nodes);
+        self
+    }
+
+    /// Adds the nodes that were used before, during a change of the nodes.
+    ///
+    /// A lock then needs a quorum of the nodes **and** a quorum of the previous nodes. So does everything else that needs
+    /// a quorum: extensions, releases, fencing tokens, inspections, notifications. Thus the nodes can be changed while
+    /// locks are held, in three deployments:
+    ///
+    /// 1. All programs have the old list.
+    /// 2. All programs have the new list as their nodes, and the old list as previous nodes.
+    /// 3. All programs have the new list, without previous nodes.
+    ///
+    /// Programs of step 1 and step 2 exclude each other, and programs of step 2 and step 3 do. Those of step 1 and step 3
+    /// do **not**: finish each deployment before the next one. See [Changing the nodes].
+    ///
+    /// The lists may have different lengths, and any nodes in common. Nodes with the same label are one node. It is in
+    /// both lists, has one connection, and is the one that [`node`](Builder::node) or [`nodes`](Builder::nodes) added.
+    /// The lists together have at most 64 nodes. The default is no previous nodes.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// use std::sync::Arc;
+    ///
+    /// use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// // Step 2: from one server to three.
+    /// let old: Arc<dyn LockNode> = Arc::new(MemoryNode::new("10.0.0.1:6379"));
+    /// let redlock = Redlock::builder(TokioRuntime::new())
+    ///     .node(MemoryNode::new("10.0.0.1:6379"))
+    ///     .node(MemoryNode::new("10.0.0.2:6379"))
+    ///     .node(MemoryNode::new("10.0.0.3:6379"))
+    ///     .previous_nodes([old])
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [Changing the nodes]: https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#changing-the-nodes
+    pub fn previous_nodes(mut self, nodes: impl IntoIterator<Item = Arc<dyn LockNode>>) -> Self {
+        self.previous_nodes.get_or_insert_default().extend(nodes);
         self
     }
 
@@ -393,27 +440,12 @@ impl Builder {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) in each of these cases:
     ///
     /// - There are no nodes.
-    /// - Two nodes have the same label, because one server is listed twice.
+    /// - Two nodes have the same label, because one server is listed twice; or two previous nodes have.
+    /// - The list of previous nodes is given, and empty; or the lists together have more than 64 nodes.
     /// - A label contains a control character.
     /// - The node timeout, the number of attempts, the clock drift factor or the owner label is out of bounds.
     pub fn build(self) -> Result<Redlock, Error> {
-        if self.nodes.is_empty() {
-            return Err(Error::invalid("no nodes were given; a lock needs at least one"));
-        }
-        for (index, node) in self.nodes.iter().enumerate() {
-            if node.label().contains(char::is_control) {
-                let label = node.label();
-                return Err(Error::invalid(format!(
-                    "the label {label:?} of node {index} has a control character"
-                )));
-            }
-            if let Some(first) = self.nodes[..index].iter().position(|other| other.label() == node.label()) {
-                let label = node.label();
-                return Err(Error::invalid(format!(
-                    "nodes {first} and {index} are the same server: {label}"
-                )));
-            }
-        }
+        let (nodes, quorums) = listed(self.nodes, self.previous_nodes)?;
         if self.node_timeout < Duration::from_millis(1) {
             let timeout = self.node_timeout;
             return Err(Error::invalid(format!(
@@ -432,8 +464,10 @@ impl Builder {
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
             compare_node_lists: self.compare_node_lists,
         };
-        self.nodes.iter().for_each(|node| node.set_node_timeout(self.node_timeout));
-        Ok(Redlock::new(Arc::new(Handle::new(self.nodes, self.runtime, settings))))
+        for node in &nodes {
+            node.set_node_timeout(self.node_timeout);
+        }
+        Ok(Redlock::new(Arc::new(Handle::new(nodes, quorums, self.runtime, settings))))
     }
 }
 
@@ -464,7 +498,13 @@ impl Redlock {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels: Vec<_> = self.nodes.iter().map(|node| node.label()).collect();
-        f.debug_struct("Builder").field("nodes", &labels).finish_non_exhaustive()
+        let previous = self.previous_nodes.iter().flatten().map(|node| node.label());
+        let mut debug = f.debug_struct("Builder");
+        debug.field("nodes", &labels);
+        if self.previous_nodes.is_some() {
+            debug.field("previous_nodes", &previous.collect::<Vec<_>>());
+        }
+        debug.finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::client::node_lists::NodeLists;
 use crate::decide::fencing::Bound;
+use crate::decide::quorums::Quorums;
 use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
 use crate::queue::limiter::Limiter;
@@ -47,17 +48,22 @@ pub(crate) struct Settings {
 }
 
 impl Handle {
-    pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
+    pub(crate) fn new(
+        nodes: Vec<Arc<dyn LockNode>>,
+        quorums: Quorums,
+        runtime: Arc<dyn Runtime>,
+        settings: Settings,
+    ) -> Self {
         let peers: Box<[Peer]> = nodes.into_iter().map(Peer::new).collect();
         let retention = peers.iter().map(|peer| peer.profile.fence_retention).min();
         let longest_ttl = peers.iter().filter_map(|peer| peer.profile.longest_ttl).min();
         let Settings { node_timeout, drift, max_concurrent_attempts, .. } = settings;
         let bound = Bound::of(retention.unwrap_or_default());
-        let rules = Rules { nodes: peers.len(), node_timeout, drift, bound };
+        let rules = Rules { quorums, node_timeout, drift, bound };
         let limiter = Arc::new(Limiter::new(max_concurrent_attempts, Arc::clone(&runtime), node_timeout));
         let nodes = Arc::new(Nodes::new(peers, Arc::clone(&runtime), rules, limiter));
         let queues = Arc::new(LocalQueues::new(runtime, nodes.keep_places()));
-        let node_lists = settings.compare_node_lists.then(|| Arc::new(NodeLists::new(nodes.peers.len())));
+        let node_lists = settings.compare_node_lists.then(|| Arc::new(NodeLists::new(quorums)));
         Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl, node_lists }
     }
 

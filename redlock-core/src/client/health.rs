@@ -7,6 +7,8 @@ use std::time::Duration;
 use tracing::Span;
 
 use crate::client::handle::Handle;
+use crate::decide::quorums::Members;
+use crate::decide::tally::Tally;
 use crate::node::Quarantine;
 use crate::round;
 use crate::round::engine::run;
@@ -27,8 +29,8 @@ const PROBE: &[u8] = b"redlock-health-";
 #[derive(Clone, Debug)]
 pub struct Health {
     nodes: Vec<NodeHealth>,
-    up: usize,
-    quorum: usize,
+    list: ListHealth,
+    previous: Option<ListHealth>,
     node_lists: Option<NodeListDifference>,
 }
 
@@ -36,8 +38,70 @@ pub struct Health {
 #[derive(Clone, Debug)]
 pub struct NodeHealth(NodeReport);
 
+/// The result of a health check for one list of nodes.
+///
+/// Returned by [`Health::previous_nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListHealth {
+    len: usize,
+    up: usize,
+    quorum: usize,
+}
+
+impl ListHealth {
+    /// Returns the number of nodes in the list.
+    ///
+    /// ```
+    /// # use redlock_core::ListHealth;
+    /// fn failed(list: ListHealth) -> usize {
+    ///     list.node_count() - list.healthy_nodes()
+    /// }
+    /// ```
+    pub fn node_count(self) -> usize {
+        self.len
+    }
+
+    /// Returns the number of independent servers in the list that are healthy.
+    ///
+    /// ```
+    /// # use redlock_core::ListHealth;
+    /// fn may_stop_a_server(list: ListHealth) -> bool {
+    ///     list.healthy_nodes() > list.quorum()
+    /// }
+    /// ```
+    pub fn healthy_nodes(self) -> usize {
+        self.up
+    }
+
+    /// Returns the number of nodes of the list that must grant a lock.
+    ///
+    /// ```
+    /// # use redlock_core::ListHealth;
+    /// fn tolerated(list: ListHealth) -> usize {
+    ///     list.node_count() - list.quorum()
+    /// }
+    /// ```
+    pub fn quorum(self) -> usize {
+        self.quorum
+    }
+
+    /// Returns whether enough nodes of the list could vote to grant a lock.
+    ///
+    /// ```
+    /// # use redlock_core::ListHealth;
+    /// fn state(list: ListHealth) -> &'static str {
+    ///     if list.is_available() { "available" } else { "unavailable" }
+    /// }
+    /// ```
+    pub fn is_available(self) -> bool {
+        self.up >= self.quorum
+    }
+}
+
 impl Health {
     /// Returns whether enough nodes could vote to grant a lock.
+    ///
+    /// During a [change of the nodes](crate::Builder::previous_nodes), both lists need enough of them.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, nodes| {
@@ -49,10 +113,29 @@ impl Health {
     /// # });
     /// ```
     pub fn is_available(&self) -> bool {
-        self.up >= self.quorum
+        self.list.is_available() && self.previous.is_none_or(ListHealth::is_available)
+    }
+
+    /// Returns the result for the previous nodes, during a [change of the nodes](crate::Builder::previous_nodes).
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|service, ttl| {
+    /// # let nodes = fake_nodes(5, service.runtime());
+    /// # let nodes: Vec<Arc<dyn redlock_core::node::LockNode>> =
+    /// #     nodes.iter().cloned().map(Into::into).collect();
+    /// let builder = Redlock::builder(service).nodes(nodes[..3].to_vec());
+    /// let redlock = builder.previous_nodes(nodes[2..].to_vec()).build()?;
+    /// let previous = redlock.health().await.previous_nodes().expect("two lists");
+    /// assert_eq!((3, 2), (previous.healthy_nodes(), previous.quorum()));
+    /// # });
+    /// ```
+    pub fn previous_nodes(&self) -> Option<ListHealth> {
+        self.previous
     }
 
     /// Returns the results of all nodes, in configured order.
+    ///
+    /// Previous nodes that are not in the list of nodes come last.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, nodes| {
@@ -70,6 +153,8 @@ impl Health {
 
     /// Returns the number of independent servers that are healthy.
     ///
+    /// It does not count [previous nodes](Health::previous_nodes).
+    ///
     /// ```
     /// # redlock_testkit::example!(|redlock, nodes| {
     /// nodes[2].crash();
@@ -80,7 +165,7 @@ impl Health {
     /// # });
     /// ```
     pub fn healthy_nodes(&self) -> usize {
-        self.up
+        self.list.up
     }
 
     /// Returns the number of nodes that must grant a lock.
@@ -93,7 +178,7 @@ impl Health {
     /// # });
     /// ```
     pub fn quorum(&self) -> usize {
-        self.quorum
+        self.list.quorum
     }
 
     /// Returns how the node list of another program differs, if one does and lists are
@@ -225,8 +310,11 @@ impl NodeHealth {
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_available() { "available" } else { "unavailable" };
-        let (healthy, all, quorum) = (self.healthy_nodes(), self.nodes.len(), self.quorum);
-        write!(f, "{state}: {healthy} of {all} nodes healthy, {quorum} required")?;
+        let ListHealth { len, up, quorum } = self.list;
+        write!(f, "{state}: {up} of {len} nodes healthy, {quorum} required")?;
+        if let Some(ListHealth { len, up, quorum }) = self.previous {
+            write!(f, "; {up} of {len} previous nodes healthy, {quorum} required")?;
+        }
         self.nodes.iter().try_for_each(|node| write!(f, "\n  {node}"))?;
         match &self.node_lists {
             Some(difference) => write!(f, "\n  node lists differ between programs: {difference}"),
@@ -267,5 +355,12 @@ pub(crate) async fn health(handle: &Handle) -> Health {
     let (votes, node_lists) = both(run(nodes, round, start, limit, Span::none()), comparison).await;
     let reports = votes.reports(nodes.now(), |node| nodes.label(node));
     let nodes = reports.into_iter().map(NodeHealth).collect();
-    Health { nodes, up: votes.tally().replies(), quorum: votes.quorum(), node_lists }
+    let of = |(list, tally): (Members, Tally)| ListHealth {
+        len: list.len(),
+        up: tally.replies(),
+        quorum: list.quorum(),
+    };
+    let (current, mut lists) = (votes.quorums.current(), votes.tallies().map(of));
+    let list = lists.next().unwrap_or(ListHealth { len: current.len(), up: 0, quorum: current.quorum() });
+    Health { nodes, list, previous: lists.next(), node_lists }
 }

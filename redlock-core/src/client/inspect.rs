@@ -7,6 +7,7 @@ use tracing::Span;
 
 use crate::client::handle::Handle;
 use crate::client::lease::Lease;
+use crate::decide::quorums::Members;
 use crate::round::engine::run;
 use crate::round::inspect::{Holder, Inspect};
 use crate::types::error::{Error, ErrorKind};
@@ -219,11 +220,11 @@ impl fmt::Display for Inspection {
 
 pub(crate) async fn inspect(handle: &Handle, resource: Resource) -> Result<Inspection, Error> {
     handle.check_call(std::slice::from_ref(&resource))?;
-    let able = handle.peers.iter().filter(|peer| peer.profile.inspect).count();
-    if able < handle.quorum() {
-        let (nodes, quorum) = (handle.peers.len(), handle.quorum());
+    let able = |list: Members| list.nodes().filter(|node| handle.peers[*node].profile.inspect).count();
+    if let Some(list) = handle.rules.quorums.lists().find(|list| able(*list) < list.quorum()) {
+        let (able, nodes, name, quorum) = (able(list), list.len(), list.name(), list.quorum());
         let message = format!(
-            "cannot inspect {resource:?}: only {able} of {nodes} nodes support it, {quorum} required"
+            "cannot inspect {resource:?}: only {able} of {nodes} {name} support it, {quorum} required"
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }

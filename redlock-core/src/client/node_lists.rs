@@ -18,6 +18,7 @@ use tracing::Span;
 
 use crate::decide::node_list::{Finding, Place, Servers};
 use crate::decide::observation::Seen;
+use crate::decide::quorums::Quorums;
 use crate::round::compare::{Compare, Compared, Retract, name};
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
@@ -64,10 +65,10 @@ impl Drop for Running {
 }
 
 impl NodeLists {
-    pub(crate) fn new(nodes: usize) -> Self {
+    pub(crate) fn new(quorums: Quorums) -> Self {
         Self {
             runs: AtomicBool::new(false),
-            servers: Mutex::new(Servers::new(nodes)),
+            servers: Mutex::new(Servers::new(quorums)),
             difference: Mutex::default(),
             announced: Mutex::default(),
             rejected: AtomicBool::new(false),
@@ -122,7 +123,9 @@ impl NodeLists {
         while !nodes.is_closed() && nodes.unused_since().is_none() {
             let before = *locked(&self.difference);
             let compared = self.compare(nodes, false).await;
-            *locked(&self.announced) = Some(compared.token.clone());
+            if nodes.rules.quorums.previous().is_none() {
+                *locked(&self.announced) = Some(compared.token.clone());
+            }
             let is_open = match compared.finding {
                 Finding::Equal => false,
                 Finding::Unconfirmed => before.is_none(),

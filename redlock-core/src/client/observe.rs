@@ -41,8 +41,7 @@ pub struct Observer {
 
 impl Observer {
     pub(crate) fn new(handle: Arc<Handle>, resource: Result<Resource, Error>) -> Self {
-        let able = handle.peers.iter().filter(|peer| peer.profile.watch).count();
-        let observation = Observation::new(handle.peers.len(), able >= handle.quorum());
+        let observation = Observation::new(handle.peers.len(), handle.notify_waiters());
         Self { handle, resource, observation, parked: Parked::default() }
     }
 
@@ -109,7 +108,7 @@ impl Observer {
                 let (now, watches) = (handle.now(), session.watches());
                 let next = watches.poll(cx, now);
                 let seen: Vec<_> = watches.iter().map(NodeWatch::seen).collect();
-                let ready = readiness(watches.views(now), handle.quorum(), now);
+                let ready = readiness(&watches.views(now), handle.rules.quorums, now);
                 let due = observation.look_at(began, &seen, ready, handle.rules.node_timeout);
                 if now >= due {
                     return Poll::Ready(seen);

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::client::health::{Health, NodeHealth};
+use crate::client::health::{Health, ListHealth, NodeHealth};
 use crate::client::inspect::{Inspection, LockStatus};
 use crate::types::node_list::NodeListDifference;
 use crate::types::quarantine::Quarantine;
@@ -38,12 +38,38 @@ impl Serialize for NodeHealth {
     }
 }
 
+/// The fields of one list of nodes.
+#[derive(Serialize)]
+#[serde(rename = "ListHealth")]
+struct ListFields {
+    available: bool,
+    count: usize,
+    healthy: usize,
+    quorum: usize,
+}
+
+impl From<ListHealth> for ListFields {
+    fn from(list: ListHealth) -> Self {
+        let (available, count) = (list.is_available(), list.node_count());
+        Self { available, count, healthy: list.healthy_nodes(), quorum: list.quorum() }
+    }
+}
+
+impl Serialize for ListHealth {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ListFields::from(*self).serialize(serializer)
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename = "Health")]
 struct HealthFields<'a> {
     available: bool,
     healthy: usize,
     quorum: usize,
+    /// Only during a change of the nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_nodes: Option<ListFields>,
     nodes: &'a [NodeHealth],
     node_list_difference: Option<&'a NodeListDifference>,
 }
@@ -54,6 +80,7 @@ impl Serialize for Health {
             available: self.is_available(),
             healthy: self.healthy_nodes(),
             quorum: self.quorum(),
+            previous_nodes: self.previous_nodes().map(ListFields::from),
             nodes: self.nodes(),
             node_list_difference: self.node_list_difference(),
         }

@@ -32,6 +32,10 @@
 //! Two groups of counters that do not overlap cannot both be a quorum. If two overlap, the one with the smaller
 //! numbers is used. Either would be correct, and this one gives the greatest counter the least influence.
 //!
+//! During a change of the nodes, a quorum is one of each [list](super::quorums), and the counters of both lists are one
+//! group. The argument needs nothing else: the quorums of an older and a newer claim share a node, whichever step of the
+//! change their programs are in.
+//!
 //! The bound limits the influence of a single node. Nodes reject numbers that are further ahead of their own clocks
 //! than the retention time. Thus the other nodes could never confirm a token from one wrong reply. Without the wrong
 //! reply, there is another token, or the attempt waits for more replies.
@@ -59,19 +63,23 @@ impl Bound {
 
     /// Returns the least and the greatest of the largest group that is together.
     ///
-    /// If there are several such groups, it is the lowest. `None` if there is no counter.
-    pub(crate) fn together(
+    /// A group with a higher preference takes precedence over a larger one. `preference` has its least counter. If several groups are equal in both, it is
+    /// the lowest. `None` if there is no counter.
+    pub(crate) fn together<P: Ord>(
         self,
         counters: &(impl Iterator<Item = FencingToken> + Clone),
+        preference: impl Fn(FencingToken) -> P,
     ) -> Option<RangeInclusive<FencingToken>> {
-        let group = |least: FencingToken| {
-            let others = counters.clone();
-            others.filter(move |other| {
-                other.as_u64().checked_sub(least.as_u64()).is_some_and(|by| by <= self.0)
-            })
-        };
-        let least = counters.clone().max_by_key(|least| (group(*least).count(), Reverse(*least)))?;
+        let group =
+            |least: FencingToken| counters.clone().filter(move |other| self.is_in_group(least, *other));
+        let rank = |least: &FencingToken| (preference(*least), group(*least).count(), Reverse(*least));
+        let least = counters.clone().max_by_key(rank)?;
         Some(least..=group(least).max()?)
+    }
+
+    /// Returns whether a counter is in the group that begins with `least`.
+    pub(crate) fn is_in_group(self, least: FencingToken, counter: FencingToken) -> bool {
+        counter.as_u64().checked_sub(least.as_u64()).is_some_and(|by| by <= self.0)
     }
 }
 
@@ -83,23 +91,27 @@ pub(crate) struct Numbering {
     pub(crate) settled: bool,
 }
 
-/// Returns the token; `None` if fewer than a quorum of counters are together.
-pub(crate) fn number(
-    counters: impl Iterator<Item = FencingToken> + Clone,
-    quorum: usize,
-    bound: Bound,
+/// Returns the token of a claim whose counters are in `group`; `None` if fewer than a quorum of a list are.
+///
+/// `lists` contains the counters of each list, and its quorum.
+pub(crate) fn number<C: Iterator<Item = FencingToken> + Clone>(
+    group: &RangeInclusive<FencingToken>,
+    lists: impl Iterator<Item = (C, usize)>,
 ) -> Option<Numbering> {
-    let group = bound.together(&counters)?;
-    if counters.clone().filter(|counter| group.contains(counter)).count() < quorum {
-        return None;
+    let (token, mut settled) = (*group.end(), true);
+    for (counters, quorum) in lists {
+        if counters.clone().filter(|counter| group.contains(counter)).count() < quorum {
+            return None;
+        }
+        settled &= counters.filter(|counter| *counter == token).count() >= quorum;
     }
-    let token = *group.end();
-    let settled = counters.filter(|counter| *counter == token).count() >= quorum;
     Some(Numbering { token, settled })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -118,8 +130,13 @@ mod tests {
         counters.iter().map(|counter| token(*counter))
     }
 
+    fn of_one_list(counters: &[u64], quorum: usize, bound: Bound) -> Option<Numbering> {
+        let group = bound.together(&tokens(counters), |_| ())?;
+        number(&group, iter::once((tokens(counters), quorum)))
+    }
+
     fn numbered(counters: &[u64], quorum: usize) -> Option<(u64, bool)> {
-        let numbering = number(tokens(counters), quorum, bound())?;
+        let numbering = of_one_list(counters, quorum, bound())?;
         Some((numbering.token.as_u64(), numbering.settled))
     }
 
@@ -156,7 +173,7 @@ mod tests {
     #[test]
     fn an_unlimited_bound_excludes_no_counter() {
         let all = Bound::of(Duration::MAX);
-        let numbering = number(tokens(&[1, FencingToken::MAX.as_u64()]), 2, all).unwrap();
+        let numbering = of_one_list(&[1, FencingToken::MAX.as_u64()], 2, all).unwrap();
         assert_eq!(FencingToken::MAX, numbering.token);
     }
 

@@ -81,8 +81,24 @@ pub(crate) enum Contention {
     Open,
     /// One client has the resource on a quorum of nodes, as far as their denials name it.
     Held,
+    /// During a change of the nodes: one client has the resource on a quorum of only one list.
+    ///
+    /// It holds the lock if it has no other list. Otherwise the votes are split.
+    HeldOnOneList,
     /// The votes are split: no client is known to have the resource on a quorum of nodes.
     Split,
+}
+
+impl Contention {
+    /// Combines the decisions of two lists.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Open, _) | (_, Self::Open) => Self::Open,
+            (Self::Held, Self::Held) => Self::Held,
+            (Self::Split, Self::Split) => Self::Split,
+            _ => Self::HeldOnOneList,
+        }
+    }
 }
 
 /// Decides whether one client holds the resource that voters have denied.
@@ -142,6 +158,25 @@ pub(crate) fn conclude<'a>(voters: &[HolderReply<'a>], quorum: usize) -> HolderQ
     }
 }
 
+impl HolderQuorum<'_> {
+    /// Combines the views of the two lists during a change of the nodes.
+    ///
+    /// A program with one list holds a lock on this list alone. The lock is free once both lists are.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::NoQuorum, _) | (_, Self::NoQuorum) => Self::NoQuorum,
+            (Self::Open, _) | (_, Self::Open) => Self::Open,
+            (Self::Free, Self::Free) => Self::Free,
+            (Self::Held(one, left), Self::Held(other, other_left)) if one == other => {
+                Self::Held(one, left.into_iter().chain(other_left).min())
+            }
+            (Self::Held(..), Self::Held(..))
+            | (Self::Undecided | Self::Free, Self::Undecided | Self::Free) => Self::Undecided,
+            (held @ Self::Held(..), _) | (_, held @ Self::Held(..)) => held,
+        }
+    }
+}
+
 /// Returns the quorum-th largest remaining time of a token; `None` if that key has no expiry.
 fn least(voters: &[HolderReply<'_>], token: &Token, quorum: usize) -> Option<Duration> {
     let mut remaining: Vec<_> = voters
@@ -161,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::decide::tally::quorum;
+    use crate::decide::quorums::quorum;
 
     /// The final reply of a node.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -342,6 +377,43 @@ mod tests {
         assert_eq!(Contention::Held, denied(&[Some(&one), Some(&other), Some(&one), Some(&one)], 0));
         assert_eq!(Contention::Split, denied(&[Some(&one), Some(&other), Some(&one)], 0));
         assert_eq!(Contention::Held, denied(&[None, None, None], 2), "the backend names no holder");
+    }
+
+    #[test]
+    fn two_lists_have_a_holder_if_one_has_and_the_other_has_no_other() {
+        use HolderQuorum::{Free, Held, NoQuorum, Open, Undecided};
+        let (one, other) = (Token::from_bytes("1"), Token::from_bytes("2"));
+        let (short, long) = (Some(Duration::from_secs(1)), Some(Duration::from_secs(2)));
+        let cases = [
+            (Free, Free, Free),
+            (Free, Held(&one, long), Held(&one, long)),
+            (Undecided, Held(&one, long), Held(&one, long)),
+            (Held(&one, short), Held(&one, long), Held(&one, short)),
+            (Held(&one, None), Held(&one, long), Held(&one, long)),
+            (Held(&one, short), Held(&other, long), Undecided),
+            (Free, Undecided, Undecided),
+            (Held(&one, short), Open, Open),
+            (Held(&one, short), NoQuorum, NoQuorum),
+            (Open, NoQuorum, NoQuorum),
+        ];
+        for (current, previous, all) in cases {
+            assert_eq!(all, current.and(previous), "{current:?} {previous:?}");
+            assert_eq!(all, previous.and(current), "{previous:?} {current:?}");
+        }
+    }
+
+    #[test]
+    fn a_holder_of_one_list_is_not_known_to_hold_the_lock() {
+        use Contention::{Held, HeldOnOneList, Open, Split};
+        for (one, other, all) in [
+            (Held, Held, Held),
+            (Held, Split, HeldOnOneList),
+            (Split, Split, Split),
+            (Held, Open, Open),
+            (Split, Open, Open),
+        ] {
+            assert_eq!((all, all), (one.and(other), other.and(one)));
+        }
     }
 
     #[test]

@@ -7,6 +7,10 @@
 //! [`First`](Place::First), and any other list takes the place [`Other`](Place::Other). So the programs with either
 //! list see a difference on the first node that they have in common.
 //!
+//! A program with two lists, during a change of the nodes, excludes every program that has one of them. So its lists
+//! differ from another one only if both do. It announces nothing, and leaves the two places to the programs before and
+//! after the change. If it sees both of these, they do not exclude each other: that is a difference, too.
+//!
 //! A server that was restarted has another identity, and a program that has ended does not notice it. So an announcement
 //! is compared with those servers only that this program had already seen when the other program read its own.
 
@@ -14,6 +18,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use crate::decide::quorums::{Members, Quorums};
 use crate::types::entry::LockEntry;
 use crate::types::identity::ServerId;
 use crate::types::instant::Instant;
@@ -34,6 +39,7 @@ pub(crate) struct NodeList {
 /// announcements of the same list.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
+    quorums: Quorums,
     /// The servers of the nodes that have replied in this comparison.
     present: Vec<Option<ServerId>>,
     /// The last known servers, and when this program first saw them.
@@ -168,8 +174,9 @@ impl Finding {
 }
 
 impl Servers {
-    pub(crate) fn new(nodes: usize) -> Self {
-        Self { present: vec![None; nodes], last: vec![None; nodes], former: VecDeque::new() }
+    pub(crate) fn new(quorums: Quorums) -> Self {
+        let nodes = quorums.nodes();
+        Self { quorums, present: vec![None; nodes], last: vec![None; nodes], former: VecDeque::new() }
     }
 
     /// Begins a comparison, in which no node has replied yet.
@@ -193,18 +200,22 @@ impl Servers {
         }
     }
 
-    /// Returns the list of this program.
+    /// Returns the list of the current nodes of this program.
     pub(crate) fn list(&self) -> NodeList {
-        NodeList::new(self.present.len(), self.present.iter().copied().flatten())
+        self.list_of(self.quorums.current())
     }
 
-    /// Returns the part of the list that this program had seen before this time.
-    fn list_before(&self, time: Instant) -> NodeList {
-        let seen = self.present.iter().zip(&self.last).filter_map(|(present, last)| {
-            let (server, since) = (*last)?;
-            (*present == Some(server) && since < time).then_some(server)
+    fn list_of(&self, list: Members) -> NodeList {
+        NodeList::new(list.len(), list.nodes().filter_map(|node| self.present[node]))
+    }
+
+    /// Returns the part of a list that this program had seen before this time.
+    fn list_before(&self, list: Members, time: Instant) -> NodeList {
+        let seen = list.nodes().filter_map(|node| {
+            let (server, since) = self.last[node]?;
+            (self.present[node] == Some(server) && since < time).then_some(server)
         });
-        NodeList::new(self.present.len(), seen)
+        NodeList::new(list.len(), seen)
     }
 
     /// Returns an announced list with the present servers in the place of former ones, and whether there were any.
@@ -225,15 +236,44 @@ impl Servers {
     fn compare(&self, announced: &Listed) -> Finding {
         let Some(list) = NodeList::parse(&announced.token) else { return Finding::Equal };
         let list = self.updated(&list).0;
+        let mut lists = self.quorums.lists();
         let Some(difference) = self.list().difference(&list) else { return Finding::Equal };
-        match self.list_before(announced.as_of).difference(&list) {
-            Some(_) => Finding::Differs(difference),
-            None => Finding::Unconfirmed,
+        if lists.clone().any(|own| self.list_of(own).difference(&list).is_none()) {
+            return Finding::Equal;
+        }
+        let differs = |own: Members| self.list_before(own, announced.as_of).difference(&list).is_some();
+        if lists.all(differs) { Finding::Differs(difference) } else { Finding::Unconfirmed }
+    }
+
+    /// Compares the lists that are announced with each other, during a change of the nodes: one program may have only the
+    /// previous nodes, and another one only the current nodes.
+    pub(crate) fn compare_others<'a>(
+        &self,
+        announced: &(impl Iterator<Item = &'a Announced> + Clone),
+    ) -> Finding {
+        let Some(previous) = self.quorums.previous() else { return Finding::Equal };
+        let (current, previous) = (self.list(), self.list_of(previous));
+        let lists = || {
+            let listed =
+                announced.clone().flat_map(|announced| announced.first.iter().chain(&announced.other));
+            listed.filter_map(|listed| Some(self.updated(&NodeList::parse(&listed.token)?).0))
+        };
+        let has = |one: &NodeList, other: &NodeList| {
+            lists().any(|list| list.difference(one).is_none() && list.difference(other).is_some())
+        };
+        match current.difference(&previous) {
+            Some(difference) if has(&current, &previous) && has(&previous, &current) => {
+                Finding::Differs(difference.between_others())
+            }
+            _ => Finding::Equal,
         }
     }
 
     /// Returns the action on a node.
     pub(crate) fn announcement(&self, announced: &Announced) -> Announcement {
+        if self.quorums.previous().is_some() {
+            return Announcement::Nothing;
+        }
         let own = self.list();
         let is_own = |listed: &Listed| listed.token == own.token();
         match &announced.first {
@@ -299,7 +339,7 @@ mod tests {
 
     /// Returns the servers of a program whose nodes have these since 10 s, and 0 for a node that has not replied.
     fn servers(known: &[u64]) -> Servers {
-        let mut servers = Servers::new(known.len());
+        let mut servers = Servers::new(Quorums::of(known.len()));
         reply(&mut servers, known, 10);
         servers
     }
@@ -374,13 +414,13 @@ mod tests {
     #[test]
     fn an_announcement_from_before_this_program_saw_its_servers_is_unconfirmed() {
         let other = list(3, &[1, 4, 5]);
-        let mut servers = Servers::new(3);
+        let mut servers = Servers::new(Quorums::of(3));
         reply(&mut servers, &[1, 2, 3], 20);
         assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(Some(&other), None)));
         assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(None, Some(&other))));
         assert_eq!(Announcement::Announce(Place::Other), servers.announcement(&on(Some(&other), None)));
         // Servers that are seen again are the same.
-        let mut servers = Servers::new(3);
+        let mut servers = Servers::new(Quorums::of(3));
         reply(&mut servers, &[1, 2, 3], 19);
         reply(&mut servers, &[0, 2, 3], 20);
         reply(&mut servers, &[1, 2, 3], 25);

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::decide::quorums::{Members, Quorums};
 use crate::types::instant::Instant;
 use crate::types::quarantine::Quarantine;
 use crate::types::ttl::EXPIRY_GRANULE;
@@ -81,7 +82,34 @@ impl NodeView {
     }
 }
 
-pub(crate) fn readiness(views: impl IntoIterator<Item = NodeView>, quorum: usize, now: Instant) -> Readiness {
+impl Readiness {
+    /// Combines the readiness of two lists, of which both must be free.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Blind, _) | (_, Self::Blind) => Self::Blind,
+            (Self::Free, other) | (other, Self::Free) => other,
+            (Self::Watched(one), Self::Watched(other)) => {
+                Self::Watched(one.zip(other).map(|(one, other)| one.max(other)))
+            }
+        }
+    }
+}
+
+/// Returns the readiness of all nodes, in whose order the views are.
+pub(crate) fn readiness(
+    views: &(impl Iterator<Item = NodeView> + Clone),
+    quorums: Quorums,
+    now: Instant,
+) -> Readiness {
+    let members = |list: Members| {
+        let members = views.clone().enumerate().filter(move |(node, _)| list.contains(*node));
+        members.map(|(_, view)| view)
+    };
+    let of = |list: Members| readiness_of(members(list), list.quorum(), now);
+    quorums.lists().map(of).reduce(Readiness::and).unwrap_or(Readiness::Blind)
+}
+
+fn readiness_of(views: impl Iterator<Item = NodeView>, quorum: usize, now: Instant) -> Readiness {
     let (mut watched, mut free_at) = (0, Vec::new());
     for view in views {
         watched += usize::from(view != NodeView::Unknown);
@@ -114,12 +142,12 @@ pub(crate) struct ProbeBudget {
 const EVERY: u32 = 4;
 
 impl ProbeBudget {
-    /// Records how many nodes may be free; returns whether to make an attempt now.
+    /// Records whether a quorum may be free; returns whether to make an attempt now.
     ///
     /// Nodes may be free if they are free, or have sent a notification.
-    pub(crate) fn see(&mut self, may_be_free: usize, quorum: usize) -> bool {
-        let opens = may_be_free >= quorum && !self.open;
-        self.open = may_be_free >= quorum;
+    pub(crate) fn see(&mut self, may_be_free: bool) -> bool {
+        let opens = may_be_free && !self.open;
+        self.open = may_be_free;
         self.changes += u32::from(opens);
         let take = self.changes == EVERY;
         if take {
@@ -179,7 +207,7 @@ mod tests {
             (vec![Free, Queried, Unknown, Unknown, Unknown], Readiness::Blind),
         ];
         for (views, expected) in cases {
-            assert_eq!(expected, readiness(views.clone(), 3, at(100)), "{views:?}");
+            assert_eq!(expected, readiness(&views.iter().copied(), Quorums::of(5), at(100)), "{views:?}");
         }
     }
 
@@ -199,17 +227,39 @@ mod tests {
         let mut probes = ProbeBudget::default();
         let mut locked = Vec::new();
         for change in 1..=24 {
-            assert!(!probes.see(2, 3), "two nodes are too few");
-            if probes.see(3, 3) {
+            assert!(!probes.see(false), "too few nodes");
+            if probes.see(true) {
                 locked.push(change);
             }
-            assert!(!probes.see(4, 3), "the same chance counts once");
+            assert!(!probes.see(true), "the same chance counts once");
         }
         assert_eq!(vec![4, 8, 12, 16, 20, 24], locked);
-        (0..3).for_each(|_| assert!(!probes.see(0, 3) && !probes.see(3, 3)));
+        (0..3).for_each(|_| assert!(!probes.see(false) && !probes.see(true)));
         probes.tried();
-        assert!((0..3).all(|_| !probes.see(0, 3) && !probes.see(3, 3)), "an attempt resets the count");
-        assert!(!probes.see(0, 3) && probes.see(3, 3));
+        assert!((0..3).all(|_| !probes.see(false) && !probes.see(true)), "an attempt resets the count");
+        assert!(!probes.see(false) && probes.see(true));
+    }
+
+    #[test]
+    fn both_lists_must_be_free() {
+        use NodeView::{Free, Unknown};
+        // Three current nodes, of which the last is also the first of three previous nodes.
+        let quorums = Quorums::of_change(3, &[2, 3, 4]);
+        let cases = [
+            ([Free, Free, locked(500), Free, Free], Readiness::Free),
+            ([Free, Free, Free, locked(500), locked(700)], Readiness::Watched(Some(at(502)))),
+            ([locked(900), locked(900), locked(500), Free, locked(700)], Readiness::Watched(Some(at(902)))),
+            (
+                [locked(900), locked(900), locked(500), Free, NodeView::Taken(None)],
+                Readiness::Watched(Some(at(902))),
+            ),
+            ([Free, Free, Free, NodeView::Taken(None), NodeView::Taken(None)], Readiness::Watched(None)),
+            ([Free, Free, Free, Unknown, Unknown], Readiness::Blind),
+            ([Unknown, Unknown, Free, Free, Free], Readiness::Blind),
+        ];
+        for (views, expected) in cases {
+            assert_eq!(expected, readiness(&views.iter().copied(), quorums, at(100)), "{views:?}");
+        }
     }
 
     #[test]

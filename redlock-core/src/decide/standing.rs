@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::decide::backoff::{MIN_DELAY, equal_jitter};
+use crate::decide::quorums::{Members, Quorums};
 use crate::types::instant::Instant;
 use crate::types::place::Place;
 use crate::types::token::Token;
@@ -158,11 +159,18 @@ impl Reserved<'_> {
 ///
 /// Such a request makes an attempt, although it fails. Thus its reservations pass on, and it keeps its place. If no request
 /// has a quorum, the releases of the attempt also change the order, so that one of them is first everywhere.
-pub(crate) fn is_split<'a>(nodes: &(impl Iterator<Item = Reserved<'a>> + Clone), quorum: usize) -> bool {
-    let count = |wanted: Reserved<'_>| nodes.clone().filter(|reserved| *reserved == wanted).count();
-    let (own, useless, not_held) =
-        (count(Reserved::Own), count(Reserved::Useless), nodes.clone().count() - count(Reserved::Held));
-    own + useless > 0 && own + count(Reserved::Nothing) < quorum && not_held >= quorum
+pub(crate) fn is_split<'a>(
+    nodes: &(impl Iterator<Item = (usize, Reserved<'a>)> + Clone),
+    quorums: Quorums,
+) -> bool {
+    let count = |list: Members, wanted: &dyn Fn(Reserved<'_>) -> bool| {
+        nodes.clone().filter(|(node, reserved)| list.contains(*node) && wanted(*reserved)).count()
+    };
+    let is_usable = |reserved: Reserved<'_>| matches!(reserved, Reserved::Own | Reserved::Nothing);
+    let is_not_held = |reserved: Reserved<'_>| reserved != Reserved::Held;
+    nodes.clone().any(|(_, reserved)| matches!(reserved, Reserved::Own | Reserved::Useless))
+        && quorums.lists().any(|list| count(list, &is_usable) < list.quorum())
+        && quorums.lists().all(|list| count(list, &is_not_held) >= list.quorum())
 }
 
 /// Returns the time by which a split moves the start of a request, after this number of splits in a row.
@@ -210,7 +218,7 @@ mod tests {
     fn a_request_with_a_minority_of_reservations_resolves_the_split() {
         use Reserved::{Held, Nothing, Other, Own, Useless};
         let (b, c) = (Token::from_bytes("b"), Token::from_bytes("c"));
-        let split = |nodes: &[Reserved<'_>]| is_split(&nodes.iter().copied(), 3);
+        let split = |nodes: &[Reserved<'_>]| is_split(&nodes.iter().copied().enumerate(), Quorums::of(5));
         assert!(split(&[Own, Own, Other(&b), Other(&b), Other(&c)]), "nobody has a quorum");
         assert!(split(&[Own, Other(&b), Other(&c)]), "the two other nodes do not reply");
         assert!(split(&[Own, Other(&b), Other(&b), Other(&b), Other(&c)]), "another has a quorum");
@@ -222,6 +230,13 @@ mod tests {
             "a reservation for one of several resources"
         );
         assert!(!split(&[Other(&b), Other(&b), Other(&c)]));
+        // Two lists of three nodes each.
+        let change = Quorums::of_change(3, &[3, 4, 5]);
+        let split = |nodes: [Reserved<'_>; 6]| is_split(&nodes.iter().copied().enumerate(), change);
+        assert!(split([Own, Own, Own, Other(&b), Other(&b), Nothing]), "another is first on one list");
+        assert!(!split([Own, Own, Other(&b), Own, Nothing, Other(&b)]), "an attempt can succeed");
+        let some = [(0, Own), (1, Own), (3, Other(&b))];
+        assert!(!is_split(&some.into_iter(), change), "the other nodes of one list hold a lock");
     }
 
     #[test]

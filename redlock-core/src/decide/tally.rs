@@ -11,13 +11,12 @@
 //! it. As long as failed nodes may have it, this is not known. A node that has it, and a newer fencing token,
 //! *supersedes* it. Such a lease is not gone. But if these nodes exclude a quorum that counts for the lease, it can
 //! never be extended again.
+//!
+//! During a change of the nodes there are two [lists](super::quorums). A round is won if both lists won it, and lost if
+//! either lost it. The cause is that of the whole round: failures are the cause if they alone exclude a quorum of either
+//! list, and a lease is gone if denials alone do so.
 
 use std::fmt;
-
-/// Returns how many of `nodes` must agree, so that any two such sets share a node.
-pub(crate) fn quorum(nodes: usize) -> usize {
-    nodes / 2 + 1
-}
 
 /// The vote of one voter so far.
 ///
@@ -66,14 +65,51 @@ pub(crate) enum Decision {
     Lost(Option<Cause>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The order is the precedence for an extension, if the lists differ in their causes. For a claim, it is reversed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
-    /// The nodes deny.
-    Denied,
-    /// The nodes have the claim, and count for a newer one.
-    Superseded,
     /// The nodes do not reply.
     NoQuorum,
+    /// The nodes have the claim, and count for a newer one.
+    Superseded,
+    /// The nodes deny.
+    Denied,
+}
+
+/// What the votes of one list, or of all lists, allow to conclude.
+#[derive(Clone, Copy, Debug)]
+struct Outlook {
+    is_won: bool,
+    is_lost: bool,
+    /// The causes of a loss if all pending votes were the same: denials, superseded votes, or failures. These are the
+    /// extremes: a mixture, even with grants, lies between them. A list that is won has the cause without precedence.
+    causes: [Cause; 3],
+}
+
+impl Outlook {
+    /// Combines the outlooks of two lists.
+    fn and(self, other: Self, kind: RoundKind) -> Self {
+        let cause = |index: usize| match kind {
+            RoundKind::Acquire => self.causes[index].min(other.causes[index]),
+            RoundKind::Extend => self.causes[index].max(other.causes[index]),
+        };
+        Self {
+            is_won: self.is_won && other.is_won,
+            is_lost: self.is_lost || other.is_lost,
+            causes: [cause(0), cause(1), cause(2)],
+        }
+    }
+
+    fn decision(self) -> Decision {
+        match self {
+            Self { is_won: true, .. } => Decision::Won,
+            Self { is_lost: false, .. } => Decision::Pending,
+            Self { causes: [if_denied, if_superseded, if_failed], .. } => {
+                let is_certain = if_denied == if_failed && if_superseded == if_failed;
+                Decision::Lost(is_certain.then_some(if_failed))
+            }
+        }
+    }
 }
 
 impl Tally {
@@ -92,16 +128,17 @@ impl Tally {
         tally
     }
 
-    pub(crate) fn decide(self, kind: RoundKind, quorum: usize) -> Decision {
+    /// Returns the decision from the tally of each list and its quorum.
+    pub(crate) fn decide(kind: RoundKind, lists: impl IntoIterator<Item = (Self, usize)>) -> Decision {
+        let outlooks = lists.into_iter().map(|(tally, quorum)| tally.outlook(kind, quorum));
+        let all = outlooks.reduce(|one, other| one.and(other, kind));
+        all.map_or(Decision::Pending, Outlook::decision)
+    }
+
+    fn outlook(self, kind: RoundKind, quorum: usize) -> Outlook {
         let Self { granted, denied, superseded, failed, quarantined, pending } = self;
         // A vote that does not count has the effect of a missing vote.
         let failed = failed + quarantined;
-        if granted >= quorum {
-            return Decision::Won;
-        }
-        if granted + pending >= quorum {
-            return Decision::Pending;
-        }
         // The cause according to the votes at the end.
         let cause = |denied: usize, superseded: usize, failed: usize| match kind {
             RoundKind::Acquire if granted + denied + superseded >= quorum => Cause::Denied,
@@ -109,13 +146,20 @@ impl Tally {
             RoundKind::Extend if granted + failed < quorum => Cause::Superseded,
             _ => Cause::NoQuorum,
         };
-        // The causes if all pending votes were the same. These are the extremes: a mixture, even with grants, lies
-        // between them.
-        let if_denied = cause(denied + pending, superseded, failed);
-        let if_superseded = cause(denied, superseded + pending, failed);
-        let if_failed = cause(denied, superseded, failed + pending);
-        let certain = if_denied == if_failed && if_superseded == if_failed;
-        Decision::Lost(certain.then_some(if_failed))
+        Outlook {
+            is_won: granted >= quorum,
+            is_lost: self.is_lost(quorum),
+            causes: [
+                cause(denied + pending, superseded, failed),
+                cause(denied, superseded + pending, failed),
+                cause(denied, superseded, failed + pending),
+            ],
+        }
+    }
+
+    /// Returns whether a quorum can no longer grant.
+    pub(crate) fn is_lost(self, quorum: usize) -> bool {
+        self.granted + self.pending < quorum
     }
 
     /// Returns how many voters have replied.
@@ -146,8 +190,8 @@ impl Tally {
     }
 
     /// Returns the voters that neither replied nor still may, of this many nodes, for messages: `3 of 5 nodes failed`.
-    pub(crate) fn missing(self, nodes: usize) -> Missing {
-        Missing { tally: self, nodes }
+    pub(crate) fn missing(self, nodes: usize, name: &'static str) -> Missing {
+        Missing { tally: self, nodes, name }
     }
 
     /// Returns how many voters have replied or still may.
@@ -182,6 +226,8 @@ impl fmt::Display for Others {
 pub(crate) struct Missing {
     tally: Tally,
     nodes: usize,
+    /// What the nodes are called.
+    name: &'static str,
 }
 
 impl Missing {
@@ -202,7 +248,7 @@ impl fmt::Display for Missing {
         let counts = self.counts().into_iter().filter(|(count, _)| *count > 0);
         for (position, (count, what)) in counts.enumerate() {
             match position {
-                0 => write!(f, "{count} of {} nodes {what}", self.nodes)?,
+                0 => write!(f, "{count} of {} {} {what}", self.nodes, self.name)?,
                 _ => write!(f, ", {count} {what}")?,
             }
         }
@@ -215,6 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::decide::quorums::{Members, Quorums, quorum};
 
     fn final_state() -> impl Strategy<Value = VoteState> {
         prop_oneof![
@@ -240,8 +287,9 @@ mod tests {
     /// Returns every decision: before the first vote, and after each vote.
     fn decisions(kind: RoundKind, arrivals: &[(usize, VoteState)]) -> Vec<Decision> {
         let mut voters = vec![VoteState::Pending; arrivals.len()];
-        let decide =
-            |voters: &[VoteState]| Tally::of(voters.iter().copied()).decide(kind, quorum(voters.len()));
+        let decide = |voters: &[VoteState]| {
+            Tally::decide(kind, [(Tally::of(voters.iter().copied()), quorum(voters.len()))])
+        };
         let mut decisions = vec![decide(&voters)];
         for (voter, vote) in arrivals {
             voters[*voter] = *vote;
@@ -269,12 +317,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_two_quorums_share_a_node(nodes in 1_usize..100) {
-            prop_assert!(2 * quorum(nodes) > nodes);
-            prop_assert!(2 * (quorum(nodes) - 1) <= nodes, "a quorum is no larger than necessary");
-        }
-
-        #[test]
         fn the_decision_is_the_same_in_any_order(kind in kind(), arrivals in round()) {
             prop_assert_eq!(at_the_end(kind, &arrivals), *decisions(kind, &arrivals).last().unwrap());
         }
@@ -301,10 +343,10 @@ mod tests {
                 voters[*voter] = *vote;
             }
             let tally = Tally::of(voters);
-            let missing: usize = tally.missing(nodes).counts().iter().map(|(count, _)| count).sum();
-            let decision = tally.decide(RoundKind::Acquire, quorum(nodes));
+            let missing: usize = tally.missing(nodes, "nodes").counts().iter().map(|(count, _)| count).sum();
+            let decision = Tally::decide(RoundKind::Acquire, [(tally, quorum(nodes))]);
             if decision == Decision::Lost(Some(Cause::NoQuorum)) {
-                prop_assert!(nodes - missing < quorum(nodes), "{}", tally.missing(nodes));
+                prop_assert!(nodes - missing < quorum(nodes), "{}", tally.missing(nodes, "nodes"));
             }
             prop_assert_eq!(nodes - missing, tally.possible_replies());
         }
@@ -331,6 +373,99 @@ mod tests {
         }
     }
 
+    /// Returns the rule of two lists, and the votes of all nodes in their order of arrival.
+    fn change() -> impl Strategy<Value = (Quorums, Vec<(usize, VoteState)>)> {
+        let lists = (1_usize..5, 0_usize..5, 0_usize..5).prop_filter_map("no previous node", |lists| {
+            let (current, common, others) = (lists.0, lists.1.min(lists.0), lists.2);
+            let previous: Vec<_> = (current - common..current + others).collect();
+            (!previous.is_empty()).then(|| Quorums::of_change(current, &previous))
+        });
+        lists.prop_flat_map(|rule| {
+            let votes = prop::collection::vec(final_state(), rule.nodes());
+            let votes = votes.prop_map(|votes| votes.into_iter().enumerate().collect::<Vec<_>>());
+            (Just(rule), votes.prop_shuffle())
+        })
+    }
+
+    /// Returns the decision of a change after the first `count` votes.
+    fn after(kind: RoundKind, rule: Quorums, arrivals: &[(usize, VoteState)], count: usize) -> Decision {
+        let mut voters = vec![VoteState::Pending; rule.nodes()];
+        arrivals[..count].iter().for_each(|(voter, vote)| voters[*voter] = *vote);
+        let tally = |list: Members| (Tally::of(list.nodes().map(|node| voters[node])), list.quorum());
+        Tally::decide(kind, rule.lists().map(tally))
+    }
+
+    /// Returns the decision of a change from all votes, by the decision of each list.
+    fn at_the_end_of(kind: RoundKind, rule: Quorums, arrivals: &[(usize, VoteState)]) -> Decision {
+        let of = |list: Members| {
+            let votes: Vec<_> = arrivals.iter().filter(|(node, _)| list.contains(*node)).copied().collect();
+            at_the_end(kind, &votes)
+        };
+        let decisions: Vec<_> = rule.lists().map(of).collect();
+        let is = |cause| decisions.contains(&Decision::Lost(Some(cause)));
+        let order = match kind {
+            RoundKind::Acquire => [Cause::NoQuorum, Cause::Denied, Cause::Superseded],
+            RoundKind::Extend => [Cause::Denied, Cause::Superseded, Cause::NoQuorum],
+        };
+        let cause = order.into_iter().find(|cause| is(*cause));
+        cause.map_or(Decision::Won, |cause| Decision::Lost(Some(cause)))
+    }
+
+    proptest! {
+        #[test]
+        fn a_change_is_decided_by_both_lists_in_any_order(kind in kind(), (rule, arrivals) in change()) {
+            let end = at_the_end_of(kind, rule, &arrivals);
+            prop_assert_eq!(end, after(kind, rule, &arrivals, arrivals.len()));
+            for count in 0..arrivals.len() {
+                match after(kind, rule, &arrivals, count) {
+                    Decision::Pending => {}
+                    Decision::Lost(None) => prop_assert!(matches!(end, Decision::Lost(Some(_)))),
+                    certain => prop_assert_eq!(end, certain),
+                }
+            }
+        }
+
+        #[test]
+        fn a_pending_change_depends_on_the_missing_votes(
+            kind in kind(), (rule, arrivals) in change(), cut in 0_usize..10,
+        ) {
+            let cut = cut.min(arrivals.len());
+            let ending = |vote| {
+                let rest = arrivals[cut..].iter().map(|(voter, _)| (*voter, vote));
+                at_the_end_of(kind, rule, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
+            };
+            let endings =
+                [VoteState::Granted, VoteState::Denied, VoteState::Superseded, VoteState::Failed].map(ending);
+            match after(kind, rule, &arrivals, cut) {
+                Decision::Pending => prop_assert!(endings[0] == Decision::Won && endings[3] != Decision::Won),
+                Decision::Lost(None) => {
+                    prop_assert!(endings[1] != endings[3] || endings[2] != endings[3]);
+                }
+                certain => prop_assert_eq!([certain; 4], endings),
+            }
+        }
+    }
+
+    #[test]
+    fn failures_of_one_list_are_the_cause_even_if_the_other_list_denies() {
+        use VoteState::{Denied, Failed, Granted, Pending};
+        let decide = |current: [VoteState; 3], previous: [VoteState; 3]| {
+            let lists = [current, previous].map(|votes| (Tally::of(votes), 2));
+            Tally::decide(RoundKind::Acquire, lists)
+        };
+        assert_eq!(Decision::Won, decide([Granted, Granted, Failed], [Granted, Granted, Denied]));
+        assert_eq!(Decision::Pending, decide([Granted, Granted, Failed], [Granted, Pending, Denied]));
+        assert_eq!(
+            Decision::Lost(Some(Cause::NoQuorum)),
+            decide([Failed, Failed, Pending], [Denied, Denied, Denied])
+        );
+        assert_eq!(Decision::Lost(None), decide([Pending, Pending, Failed], [Denied, Denied, Denied]));
+        assert_eq!(
+            Decision::Lost(Some(Cause::Denied)),
+            decide([Granted, Granted, Failed], [Denied, Denied, Pending])
+        );
+    }
+
     #[test]
     fn a_tally_counts_replies_and_possible_replies() {
         use VoteState::{Denied, Failed, Granted, Pending};
@@ -353,7 +488,7 @@ mod tests {
     fn messages_name_the_nodes_without_a_vote_by_their_reason() {
         use VoteState::{Denied, Failed, Granted, Pending, Quarantined};
         let missing =
-            |votes: &[VoteState], nodes| Tally::of(votes.iter().copied()).missing(nodes).to_string();
+            |votes: &[VoteState], nodes| Tally::of(votes.iter().copied()).missing(nodes, "nodes").to_string();
         assert_eq!("3 of 5 nodes failed", missing(&[Failed, Failed, Failed, Pending, Pending], 5));
         assert_eq!("2 of 3 nodes quarantined", missing(&[Quarantined, Quarantined, Granted], 3));
         assert_eq!("1 of 3 nodes failed, 1 quarantined", missing(&[Quarantined, Failed, Denied], 3));
@@ -364,7 +499,7 @@ mod tests {
     #[test]
     fn an_attempt_fails_without_a_quorum_only_if_failures_alone_exclude_it() {
         use VoteState::{Denied, Failed, Granted, Pending};
-        let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Acquire, 3);
+        let decide = |votes: [VoteState; 5]| Tally::decide(RoundKind::Acquire, [(Tally::of(votes), 3)]);
         assert_eq!(Decision::Lost(None), decide([Denied, Failed, Failed, Pending, Pending]));
         assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Denied, Failed, Failed, Failed, Pending]));
         assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Denied, Denied, Denied, Pending, Pending]));
@@ -374,7 +509,7 @@ mod tests {
     #[test]
     fn a_lease_is_lost_only_if_denials_alone_exclude_a_quorum() {
         use VoteState::{Denied, Failed, Granted, Pending};
-        let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
+        let decide = |votes: [VoteState; 5]| Tally::decide(RoundKind::Extend, [(Tally::of(votes), 3)]);
         assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Granted, Granted, Failed, Denied, Denied]));
         assert_eq!(Decision::Lost(None), decide([Granted, Failed, Denied, Denied, Pending]));
         assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Granted, Pending, Denied, Denied, Denied]));
@@ -383,7 +518,7 @@ mod tests {
     #[test]
     fn a_lease_is_superseded_if_newer_counters_exclude_a_quorum() {
         use VoteState::{Denied, Failed, Granted, Pending, Superseded};
-        let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
+        let decide = |votes: [VoteState; 5]| Tally::decide(RoundKind::Extend, [(Tally::of(votes), 3)]);
         assert_eq!(
             Decision::Lost(Some(Cause::Superseded)),
             decide([Granted, Granted, Superseded, Superseded, Denied])

@@ -2,15 +2,18 @@
 //!
 //! Nodes that are one server have one vote, which is the strongest of their votes. Among the nodes that granted a fenced
 //! claim, only the largest group whose counters are [together](super::fencing) has a vote.
+//!
+//! During a change of the nodes, each of the two [lists](super::quorums) has its own count.
 
 use std::iter;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use crate::decide::admission::{Countable, until_quorum};
-use crate::decide::fencing::Bound;
+use crate::decide::admission::{Countable, until_quorums};
+use crate::decide::fencing::{Bound, Numbering, number};
 use crate::decide::holder::{self, Contention, HolderReply, contention};
-use crate::decide::tally::{Decision, RoundKind, Tally, VoteState, quorum};
+use crate::decide::quorums::{Members, Quorums, quorum};
+use crate::decide::tally::{Decision, RoundKind, Tally, VoteState};
 use crate::decide::waiters;
 use crate::types::denial::Denial;
 use crate::types::fencing_token::FencingToken;
@@ -26,6 +29,7 @@ use crate::types::token::Token;
 pub(crate) struct Votes {
     pub(crate) start: Instant,
     votes: Vec<Vote>,
+    pub(crate) quorums: Quorums,
     bound: Bound,
     /// The number of nodes whose outcome is known.
     ended: usize,
@@ -42,11 +46,12 @@ struct Vote {
 }
 
 impl Votes {
-    pub(crate) fn new(start: Instant, nodes: usize, bound: Bound) -> Self {
+    pub(crate) fn new(start: Instant, quorums: Quorums, bound: Bound) -> Self {
         let pending = || Vote { outcome: Outcome::Pending, latency: Duration::ZERO, server: None };
         Self {
             start,
-            votes: iter::repeat_with(pending).take(nodes).collect(),
+            votes: iter::repeat_with(pending).take(quorums.nodes()).collect(),
+            quorums,
             bound,
             ended: 0,
             aliases: false,
@@ -55,7 +60,14 @@ impl Votes {
 
     /// Creates the votes of no nodes.
     pub(crate) fn none(start: Instant) -> Self {
-        Self { start, votes: Vec::new(), bound: Bound::NONE, ended: 0, aliases: false }
+        Self {
+            start,
+            votes: Vec::new(),
+            quorums: Quorums::of(0),
+            bound: Bound::NONE,
+            ended: 0,
+            aliases: false,
+        }
     }
 
     /// Records the outcome of a node at the time `at`. `server` is the server that replied, if it is known.
@@ -85,35 +97,62 @@ impl Votes {
         self.votes.len()
     }
 
-    pub(crate) fn quorum(&self) -> usize {
-        quorum(self.votes.len())
-    }
-
     pub(crate) fn decide(&self, kind: RoundKind) -> Decision {
-        let quorum = self.quorum();
         // So few nodes neither form a quorum nor exclude one.
-        if self.ended < quorum.min(self.votes.len() + 1 - quorum) {
+        if self.ended < self.quorums.least_decisive() {
             return Decision::Pending;
         }
-        self.tally().decide(kind, quorum)
+        Tally::decide(kind, self.tallies().map(|(list, tally)| (tally, list.quorum())))
     }
 
-    /// Counts the votes so far.
+    /// Counts the votes of each list so far.
+    pub(crate) fn tallies(&self) -> impl Iterator<Item = (Members, Tally)> {
+        let group = if self.is_fenced() { self.together() } else { None };
+        self.quorums.lists().map(move |list| (list, self.tally_of(list.nodes(), group.as_ref())))
+    }
+
+    /// Counts the votes of all nodes so far.
     pub(crate) fn tally(&self) -> Tally {
-        let is_fenced = self.votes.iter().any(|vote| matches!(vote.outcome, Outcome::GrantedFenced(_)));
-        let group = if is_fenced { self.together() } else { None };
+        let group = if self.is_fenced() { self.together() } else { None };
+        self.tally_of(0..self.votes.len(), group.as_ref())
+    }
+
+    fn is_fenced(&self) -> bool {
+        self.votes.iter().any(|vote| matches!(vote.outcome, Outcome::GrantedFenced(_)))
+    }
+
+    /// Counts the votes of these nodes. A node has the vote of its server, which other nodes may be as well.
+    fn tally_of(
+        &self,
+        nodes: impl Iterator<Item = usize> + Clone,
+        group: Option<&RangeInclusive<FencingToken>>,
+    ) -> Tally {
         let vote = |index: usize| match self.outcome(index) {
-            Outcome::GrantedFenced(_) if !self.is_counter_in(group.as_ref(), index) => VoteState::Failed,
+            Outcome::GrantedFenced(_) if !self.is_counter_in(group, index) => VoteState::Failed,
             _ => self.votes[index].vote_state(),
         };
         if !self.aliases {
-            return Tally::of((0..self.votes.len()).map(vote));
+            return Tally::of(nodes.map(vote));
         }
-        let voters = (0..self.votes.len()).filter(|index| self.first_of_server(*index) == *index);
-        Tally::of(voters.map(|voter| {
-            let same = (voter..self.votes.len()).filter(|index| self.first_of_server(*index) == voter);
+        let is_first = |index: &usize| self.first_of_server(nodes.clone(), *index) == *index;
+        Tally::of(nodes.clone().filter(is_first).map(|voter| {
+            let same = self.all().filter(|index| self.is_same_server(voter, *index));
             same.map(vote).max().unwrap_or(VoteState::Failed)
         }))
+    }
+
+    fn all(&self) -> Range<usize> {
+        0..self.votes.len()
+    }
+
+    /// Returns the token of a fenced claim, once it is certain.
+    pub(crate) fn number(&self) -> Option<Numbering> {
+        let counters = |list: Members| {
+            let is_voter =
+                move |node: &usize| !self.aliases || self.first_of_server(list.nodes(), *node) == *node;
+            (list.nodes().filter(is_voter).filter_map(|node| self.counter_of_server(node)), list.quorum())
+        };
+        number(&self.together()?, self.quorums.lists().map(counters))
     }
 
     /// Returns the counters that nodes reported.
@@ -128,21 +167,49 @@ impl Votes {
     ///
     /// `None` if it has none, or if another node is the same server and reported a greater one.
     fn counter(&self, index: usize) -> Option<FencingToken> {
-        let counter_of = |index: usize| match self.outcome(index) {
+        // If counters are equal, the first one counts.
+        let rank = |index: usize| self.reported(index).map(|counter| (counter, usize::MAX - index));
+        let same = |other: &usize| self.is_same_server(*other, index);
+        let exceeded = self.aliases && self.all().filter(same).any(|other| rank(other) > rank(index));
+        self.reported(index).filter(|_| !exceeded)
+    }
+
+    /// Returns the greatest counter that the server of a node reported, under any name.
+    fn counter_of_server(&self, index: usize) -> Option<FencingToken> {
+        if !self.aliases {
+            return self.reported(index);
+        }
+        let same = self.all().filter(|other| self.is_same_server(*other, index));
+        same.filter_map(|other| self.reported(other)).max()
+    }
+
+    fn reported(&self, index: usize) -> Option<FencingToken> {
+        match self.outcome(index) {
             Outcome::GrantedFenced(counter) => Some(*counter),
             _ => None,
-        };
-        // If counters are equal, the first one counts.
-        let rank = |index: usize| counter_of(index).map(|counter| (counter, usize::MAX - index));
-        let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
-        let exceeded =
-            self.aliases && (0..self.votes.len()).filter(same).any(|other| rank(other) > rank(index));
-        counter_of(index).filter(|_| !exceeded)
+        }
     }
 
     /// Returns the largest group of counters that are together.
+    ///
+    /// During a change of the nodes, a group that is a quorum of both lists, or can become one, is preferred.
     fn together(&self) -> Option<RangeInclusive<FencingToken>> {
-        self.bound.together(&self.counters())
+        let prospect = |least: FencingToken| {
+            let of = |list: Members| {
+                let in_group = |node: &usize| {
+                    self.counter_of_server(*node)
+                        .is_some_and(|counter| self.bound.is_in_group(least, counter))
+                };
+                let granted = list.nodes().filter(in_group).count();
+                let pending = list.nodes().filter(|node| self.is_pending(*node)).count();
+                (granted >= list.quorum(), granted + pending >= list.quorum())
+            };
+            self.quorums.previous().map(|previous| {
+                let ((is_one, can_one), (is_other, can_other)) = (of(self.quorums.current()), of(previous));
+                (is_one && is_other, can_one && can_other)
+            })
+        };
+        self.bound.together(&self.counters(), prospect)
     }
 
     fn is_counter_in(&self, group: Option<&RangeInclusive<FencingToken>>, index: usize) -> bool {
@@ -165,15 +232,14 @@ impl Votes {
         }
     }
 
-    /// Returns what each voter sees of a resource.
+    /// Returns what each voter of a list sees of a resource.
     ///
     /// Nodes that are one server have one view, unless they [disagree](holder::of_server).
-    pub(crate) fn holder_replies(&self) -> Vec<HolderReply<'_>> {
-        let all = || 0..self.votes.len();
-        let voters = all().filter(|index| self.first_of_server(*index) == *index);
+    pub(crate) fn holder_replies(&self, list: Members) -> Vec<HolderReply<'_>> {
+        let voters = list.nodes().filter(|index| self.first_of_server(list.nodes(), *index) == *index);
         voters
             .flat_map(|voter| {
-                let same = all().filter(move |index| self.first_of_server(*index) == voter);
+                let same = self.all().filter(move |index| self.is_same_server(voter, *index));
                 holder::of_server(same.map(|index| self.votes[index].reply()))
             })
             .collect()
@@ -186,7 +252,7 @@ impl Votes {
             Outcome::Held(entry) => entry.waiters.map(|others| with_reserved(others, &entry.token)),
             _ => None,
         });
-        waiters::waiters(stated, self.quorum())
+        waiters::waiters(stated, quorum(self.votes.len()))
     }
 
     /// Returns the position of the request among the waiters, according to the denials.
@@ -199,13 +265,13 @@ impl Votes {
             }
             _ => None,
         });
-        waiters::position(&stated, self.quorum())
+        waiters::position(&stated, quorum(self.votes.len()))
     }
 
     /// Returns one outcome of each server.
     fn each_server(&self) -> impl Iterator<Item = &Outcome> + Clone {
-        (0..self.votes.len())
-            .filter(|index| self.first_of_server(*index) == *index)
+        self.all()
+            .filter(|index| self.first_of_server(self.all(), *index) == *index)
             .map(|index| self.outcome(index))
     }
 
@@ -224,7 +290,7 @@ impl Votes {
             label: label(index).to_owned(),
             outcome: outcome(index),
             latency: if matches!(vote.outcome, Outcome::Pending) { so_far } else { vote.latency },
-            same_server_as: Some(self.first_of_server(index))
+            same_server_as: Some(self.first_of_server(self.all(), index))
                 .filter(|first| *first != index)
                 .map(|i| (i, label(i).to_owned())),
         };
@@ -237,27 +303,37 @@ impl Votes {
         let countable = |index: usize| match self.outcome(index) {
             Outcome::Quarantined { quarantine, .. } => Countable::Later(quarantine.remaining),
             Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => Countable::Unknown,
-            _ if self.first_of_server(index) != index => Countable::Unknown,
             _ if self.describe_distance(group.as_ref(), index).is_some() => Countable::Unknown,
             _ => Countable::Now,
         };
-        until_quorum((0..self.votes.len()).map(countable), self.quorum())
+        let countable_in = &|list: Members, index: usize| match countable(index) {
+            Countable::Now if self.first_of_server(list.nodes(), index) != index => Countable::Unknown,
+            countable => countable,
+        };
+        let lost = self.tallies().filter(|(list, tally)| tally.is_lost(list.quorum()));
+        let lists =
+            lost.map(|(list, _)| (list.nodes().map(move |node| countable_in(list, node)), list.quorum()));
+        until_quorums(lists)
     }
 
     /// Returns whether one client has the resources on a quorum of nodes, according to the denials.
     pub(crate) fn contention(&self, is_confirmation: bool) -> Contention {
-        contention(&self.denials(is_confirmation), self.tally().pending(), self.quorum())
+        let of = |(list, tally): (Members, Tally)| {
+            contention(&self.denials(list, is_confirmation), tally.pending(), list.quorum())
+        };
+        self.tallies().map(of).reduce(Contention::and).unwrap_or(Contention::Split)
     }
 
-    /// Returns the holders that denials name; `None` for a denial that may be caused by any client.
+    /// Returns the holders that denials of a list name; `None` for a denial that may be caused by any client.
     ///
     /// Nodes that are one server have one denial. A denial of a key that is gone is caused by no client. A confirmation is
     /// denied without a holder only if the key is gone.
-    fn denials(&self, is_confirmation: bool) -> impl Iterator<Item = Option<&Token>> + Clone {
-        let denials = self.votes.iter().enumerate().filter_map(|(index, vote)| {
-            let is_same = |other: &Vote| other.server.is_some() && other.server == vote.server;
-            let mut earlier = self.votes[..index].iter().filter(|other| is_same(other));
-            vote.denial().filter(|_| earlier.all(|other| other.denial().is_none()))
+    fn denials(&self, list: Members, is_confirmation: bool) -> impl Iterator<Item = Option<&Token>> + Clone {
+        let denials = list.nodes().filter_map(move |index| {
+            let same = |other: &usize| self.is_same_server(*other, index);
+            let mut earlier = list.nodes().take_while(|other| *other < index).filter(same);
+            let denial = self.votes[index].denial();
+            denial.filter(|_| earlier.all(|other| self.votes[other].denial().is_none()))
         });
         let has_holder =
             move |denial: &&Denial| denial.holder.is_some() || !(denial.is_gone || is_confirmation);
@@ -271,23 +347,26 @@ impl Votes {
 
     /// Returns whether errors of this kind alone exclude a quorum.
     pub(crate) fn excludes_quorum(&self, kind: NodeErrorKind) -> bool {
-        self.votes.len() - self.failures(kind) < self.quorum()
+        !self.quorums.are_met_by(|node| !self.is_failure_of(node, kind))
     }
 
     /// Returns the number of nodes that failed with an error of this kind.
     pub(crate) fn failures(&self, kind: NodeErrorKind) -> usize {
-        let failed = |vote: &&Vote| match &vote.outcome {
-            Outcome::Failed(error) => error.kind() == kind,
-            _ => false,
-        };
-        self.votes.iter().filter(failed).count()
+        self.all().filter(|node| self.is_failure_of(*node, kind)).count()
     }
 
-    /// Returns the first node known to be the same server; itself, if none is.
-    fn first_of_server(&self, index: usize) -> usize {
-        let server = &self.votes[index].server;
-        let first = || self.votes.iter().position(|vote| vote.server == *server);
-        server.as_ref().and_then(|_| first()).unwrap_or(index)
+    fn is_failure_of(&self, node: usize, kind: NodeErrorKind) -> bool {
+        matches!(self.outcome(node), Outcome::Failed(error) if error.kind() == kind)
+    }
+
+    /// Returns the first of these nodes that is known to be the same server; the node itself, if none is.
+    fn first_of_server(&self, nodes: impl IntoIterator<Item = usize>, index: usize) -> usize {
+        nodes.into_iter().find(|other| self.is_same_server(*other, index)).unwrap_or(index)
+    }
+
+    fn is_same_server(&self, one: usize, other: usize) -> bool {
+        let server = &self.votes[one].server;
+        one == other || server.is_some() && *server == self.votes[other].server
     }
 }
 
@@ -336,10 +415,13 @@ fn is_failure(outcome: &Outcome) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn votes(all: &[(Outcome, Option<&str>)]) -> Votes {
-        let mut votes = Votes::new(Instant::ORIGIN, all.len(), Bound::of(Duration::from_secs(1)));
+        let mut votes =
+            Votes::new(Instant::ORIGIN, Quorums::of(all.len()), Bound::of(Duration::from_secs(1)));
         for (index, (outcome, server)) in all.iter().enumerate() {
             votes.put(index, outcome.clone(), server.map(ServerId::new), Instant::ORIGIN);
         }
@@ -353,7 +435,9 @@ mod tests {
         let (named, unnamed, gone) = (Denial::by(holder.clone()), Denial::default(), Denial::of_gone_key());
         let all = [(denied(&named), None), (denied(&unnamed), None), (denied(&gone), None)];
         let denials = |all: &[(Outcome, Option<&str>)], is_confirmation| -> Vec<_> {
-            votes(all).denials(is_confirmation).map(Option::<&Token>::cloned).collect()
+            let votes = votes(all);
+            let denials = votes.denials(votes.quorums.current(), is_confirmation);
+            denials.map(Option::<&Token>::cloned).collect()
         };
         assert_eq!(vec![Some(holder.clone()), None], denials(&all, false));
         assert_eq!(vec![Some(holder.clone())], denials(&all, true));
@@ -383,5 +467,96 @@ mod tests {
         assert_eq!(vec![9, 5, 5], states(9, 1));
         assert_eq!(vec![9, 5, 5], states(9, 9));
         assert_eq!(vec![7], counters(&[(Outcome::TimedOut, Some("a")), (counted(7), Some("a"))]));
+    }
+
+    /// Returns the nodes of each step of a change, and the rule: the old list, both lists, the new list.
+    fn steps(current: usize, common: usize, others: usize) -> [(Quorums, Vec<usize>); 3] {
+        let previous: Vec<_> = (current - common..current + others).collect();
+        [
+            (Quorums::of(previous.len()), previous.clone()),
+            (Quorums::of_change(current, &previous), (0..current + others).collect()),
+            (Quorums::of(current), (0..current).collect()),
+        ]
+    }
+
+    proptest! {
+        /// The nodes that counted for an older claim reply with a counter above its token.
+        #[test]
+        fn a_token_is_above_every_older_one_of_neighbouring_steps(
+            (current, common, others) in (1_usize..5, 0_usize..4, 0_usize..5),
+            neighbours in prop::sample::select(vec![(0_usize, 1_usize), (1, 0), (1, 1), (1, 2), (2, 1)]),
+            counted in any::<u16>(),
+            older in 1_u64..400,
+            counters in prop::collection::vec(prop_oneof![1_u64..400, 1_u64..1 << 53], 9),
+            order in Just((0_usize..9).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let common = common.min(current);
+            prop_assume!(common + others > 0);
+            let steps = steps(current, common, others);
+            let (before, nodes_before) = &steps[neighbours.0];
+            let is_counted = |node: usize| counted >> node & 1 == 1;
+            prop_assume!(before.are_met_by(|position| is_counted(nodes_before[position])));
+            let (rule, nodes) = &steps[neighbours.1];
+            let mut votes = Votes::new(Instant::ORIGIN, *rule, Bound::of(Duration::from_micros(100)));
+            for node in order {
+                let Some(position) = nodes.iter().position(|other| *other == node) else { continue };
+                let raised = is_counted(node) && nodes_before.contains(&node);
+                let counter = if raised { counters[node].max(older + 1) } else { counters[node] };
+                let counter = FencingToken::new(counter).unwrap();
+                votes.put(position, Outcome::GrantedFenced(counter), None, Instant::ORIGIN);
+                let is_won = votes.decide(RoundKind::Acquire) == Decision::Won;
+                prop_assert_eq!(is_won, votes.number().is_some());
+                if let Some(numbering) = votes.number() {
+                    prop_assert!(numbering.token.as_u64() > older);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_needs_counters_of_both_lists() {
+        let counted = |number| Outcome::GrantedFenced(FencingToken::new(number).unwrap());
+        // Three current nodes, and three previous ones.
+        let after = |counters: &[u64]| {
+            let rule = Quorums::of_change(3, &[3, 4, 5]);
+            let mut votes = Votes::new(Instant::ORIGIN, rule, Bound::of(Duration::from_secs(1)));
+            for (node, counter) in counters.iter().enumerate().filter(|(_, counter)| **counter > 0) {
+                votes.put(node, counted(*counter), None, Instant::ORIGIN);
+            }
+            votes.number().map(|numbering| (numbering.token.as_u64(), numbering.settled))
+        };
+        assert_eq!(None, after(&[7, 7, 7, 9, 0, 0]));
+        assert_eq!(Some((9, false)), after(&[7, 7, 7, 9, 9, 0]));
+        assert_eq!(Some((9, false)), after(&[9, 0, 9, 9, 8, 0]), "only the current nodes have it");
+        assert_eq!(Some((9, true)), after(&[9, 0, 9, 9, 9, 0]));
+        let far = 1 << 40;
+        assert_eq!(None, after(&[7, 7, 7, far, far, far]), "the lists are not together");
+        assert_eq!(Some((7, true)), after(&[far, 7, 7, 7, 7, far]));
+    }
+
+    /// A list of which most counters are far from the others does not decide which group counts.
+    #[test]
+    fn a_group_that_can_be_a_quorum_of_both_lists_is_preferred() {
+        let rule = Quorums::of_change(9, &[9, 10, 11]);
+        let bound = 100;
+        let mut votes = Votes::new(Instant::ORIGIN, rule, Bound::of(Duration::from_micros(bound)));
+        let counters = [60, 60, 60, 60, 60, 120, 120, 120, 120, 10, 10, 120];
+        for (node, counter) in counters.into_iter().enumerate() {
+            let counter = FencingToken::new(counter).unwrap();
+            votes.put(node, Outcome::GrantedFenced(counter), None, Instant::ORIGIN);
+        }
+        assert_eq!(Some(60), votes.number().map(|numbering| numbering.token.as_u64()));
+        assert_eq!(Decision::Won, votes.decide(RoundKind::Acquire));
+    }
+
+    #[test]
+    fn one_server_under_two_names_is_in_both_lists() {
+        let rule = Quorums::of_change(1, &[1]);
+        let mut votes = Votes::new(Instant::ORIGIN, rule, Bound::of(Duration::from_secs(1)));
+        votes.put(0, Outcome::Granted, Some(ServerId::new("a")), Instant::ORIGIN);
+        assert_eq!(Decision::Pending, votes.decide(RoundKind::Acquire));
+        votes.put(1, Outcome::Denied(Denial::default()), Some(ServerId::new("a")), Instant::ORIGIN);
+        assert_eq!(Decision::Won, votes.decide(RoundKind::Acquire));
+        assert_eq!(1, votes.tally().granted(), "one server");
     }
 }

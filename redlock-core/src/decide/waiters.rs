@@ -33,7 +33,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::decide::tally::quorum;
+    use crate::decide::quorums::quorum;
 
     #[test]
     fn the_median_counts() {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::decide::fencing::{Numbering, number};
+use crate::decide::fencing::Numbering;
 use crate::decide::grace::Grace;
 use crate::decide::holder::Contention;
 use crate::decide::standing::Standing;
@@ -103,7 +103,7 @@ impl InLine {
 impl Acquire {
     /// Creates an attempt whose clock started at `start`, before anything is sent.
     pub(crate) fn new(rules: Rules, claim: Claim, mode: Mode, ttl: Ttl, start: Instant) -> Self {
-        let record = Arc::new(Record::new(claim, mode, start, rules.nodes));
+        let record = Arc::new(Record::new(claim, mode, start, rules.nodes()));
         let (votes, late) = (rules.votes(start), SmallVec::new());
         let (state, least_validity) = (State::Open, Duration::ZERO);
         Self { rules, record, ttl, votes, confirmations: None, late, state, least_validity, place: None }
@@ -136,23 +136,22 @@ impl Acquire {
         {
             return;
         }
-        let numbering = number(self.votes.counters(), self.rules.quorum(), self.rules.bound);
-        let Some(Numbering { token, settled }) = numbering else { return };
+        let Some(Numbering { token, settled }) = self.votes.number() else { return };
         self.record.with(|lease| {
             lease.token = Some(token);
-            for node in 0..self.rules.nodes {
+            for node in 0..self.rules.nodes() {
                 lease.note_counter(node, self.votes.outcome(node));
             }
         });
         if !settled {
             self.confirmations = Some(Box::new(self.rules.votes(now)));
-            io.send_to_all(self.rules.nodes, Lane::Confirm);
+            io.send_to_all(self.rules.nodes(), Lane::Confirm);
         }
     }
 
     /// Makes the lease held from `now` until the deadline. It keeps the votes.
     fn win(&mut self, deadline: Instant, now: Instant, io: &mut Io<Lane>) -> Arc<Record> {
-        (0..self.rules.nodes)
+        (0..self.rules.nodes())
             .filter(|node| self.may_wait_on(self.votes.outcome(*node)))
             .for_each(|node| io.send(node, Lane::Leave));
         let none = Votes::none(self.votes.start);
@@ -181,7 +180,7 @@ impl Acquire {
             self.record.with(|lease| lease.end(now));
             self.state = State::Lost { too_slow, is_abandoned };
             let stays = !is_abandoned && !too_slow && self.stay(now);
-            for node in (0..self.rules.nodes).filter(|node| !self.votes.is_pending(*node)) {
+            for node in (0..self.rules.nodes()).filter(|node| !self.votes.is_pending(*node)) {
                 let is_denied = matches!(self.votes.outcome(node), Outcome::Denied(_));
                 // The node has entered the place with the denial, unless the order changes with the split.
                 let has_entered = self.has_place() && is_denied && self.votes.tally().granted() == 0;
@@ -298,6 +297,7 @@ impl Acquire {
                 match votes.contention(is_confirmation) {
                     Contention::Held if is_confirmation => Cause::ContendedBeforeConfirmation,
                     Contention::Held => Cause::Contended,
+                    Contention::HeldOnOneList => Cause::ContendedOnOneList,
                     Contention::Split => Cause::Split,
                     Contention::Open => return None,
                 }
@@ -316,7 +316,7 @@ impl Round for Acquire {
     type Output = Result<Arc<Record>, Failure>;
 
     fn start(&mut self, io: &mut Io<Lane>) {
-        io.send_to_all(self.rules.nodes, Lane::Claim);
+        io.send_to_all(self.rules.nodes(), Lane::Claim);
     }
 
     fn request(&self, _node: usize, lane: Lane) -> Option<Request> {

@@ -69,7 +69,7 @@ impl Nodes {
         let (node, now) = (cleanup.node, self.now());
         let mut queue = locked(&self.peers[node].cleanup.queue);
         let dropped = queue.push(now, cleanup);
-        self.settle_queue(queue);
+        self.settle_queue(node, queue);
         self.overflowed(node, dropped);
         self.peers[node].cleanup.pushed.notify(usize::MAX);
     }
@@ -88,15 +88,14 @@ impl Nodes {
         }
     }
 
-    /// Handles a change of a queue. No attempt begins while more than a minority of the nodes is behind.
-    fn settle_queue(&self, mut queue: MutexGuard<'_, Queue>) {
+    /// Handles a change of the queue of a node. No attempt begins while more than a minority of the nodes is behind.
+    fn settle_queue(&self, node: usize, mut queue: MutexGuard<'_, Queue>) {
         let Some(is_behind) = queue.update_behind() else { return };
         // Under the lock of the queue, so that the changes of one node are counted in order.
-        self.count_node_behind(is_behind);
+        self.count_node_behind(node, is_behind);
         drop(queue);
-        let minority = self.peers.len() - self.quorum();
         // Read under the lock of the limiter, so that the last caller sees the last count.
-        self.limiter.cleanup_is_behind(|| self.nodes_behind() > minority);
+        self.limiter.cleanup_is_behind(|| self.is_cleanup_behind());
     }
 
     fn resume_cleanup_of(self: &Arc<Self>, index: usize) {
@@ -150,7 +149,7 @@ impl Task {
         let abandoned = if is_abandoned { queue.clear() } else { 0 };
         let taken = queue.due().map(|due| (due, queue.take(limit, now)));
         queue.running = taken.is_some();
-        nodes.settle_queue(queue);
+        nodes.settle_queue(self.node, queue);
         if abandoned > 0 {
             nodes.record_abandoned_cleanup(abandoned);
             tracing::warn!(
@@ -168,7 +167,7 @@ impl Task {
     fn released(&self, sent: Instant, replied: bool) {
         let mut queue = self.queue();
         queue.released(sent, replied);
-        self.nodes.settle_queue(queue);
+        self.nodes.settle_queue(self.node, queue);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

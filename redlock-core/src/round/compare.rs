@@ -95,8 +95,8 @@ impl Compare {
             servers,
             start,
             read_only,
-            nodes: vec![seen; rules.nodes],
-            missing: 2 * rules.nodes,
+            nodes: vec![seen; rules.nodes()],
+            missing: 2 * rules.nodes(),
             token: None,
             finding: Finding::Equal,
             is_complete: true,
@@ -116,7 +116,9 @@ impl Compare {
             self.finding = Finding::Unconfirmed;
             return;
         }
-        for (node, seen) in self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_known) {
+        let known = || self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_known);
+        self.finding = self.servers.compare_others(&known().map(|(_, seen)| &seen.announced));
+        for (node, seen) in known() {
             self.finding = self.finding.and(self.servers.compare_on(&seen.announced));
             if self.read_only {
                 continue;
@@ -161,8 +163,8 @@ impl Round for Compare {
     type Output = Compared;
 
     fn start(&mut self, io: &mut Io<Lane>) {
-        io.send_to_all(self.rules.nodes, Lane::Read(Place::First));
-        io.send_to_all(self.rules.nodes, Lane::Read(Place::Other));
+        io.send_to_all(self.rules.nodes(), Lane::Read(Place::First));
+        io.send_to_all(self.rules.nodes(), Lane::Read(Place::Other));
     }
 
     fn request(&self, node: usize, lane: Lane) -> Option<Request> {
@@ -239,7 +241,7 @@ pub(crate) struct Retract {
 impl Retract {
     pub(crate) fn new(rules: Rules, announced: Token) -> Self {
         let resources = Resources::new([Place::First, Place::Other].map(name)).expect("two names");
-        Self { claim: Claim::new(resources, announced), missing: rules.nodes }
+        Self { claim: Claim::new(resources, announced), missing: rules.nodes() }
     }
 }
 

@@ -128,7 +128,7 @@ impl Round for Extend {
     type Output = Result<(), Failure>;
 
     fn start(&mut self, io: &mut Io<Lane>) {
-        io.send_to_all(self.rules.nodes, Lane::Extend);
+        io.send_to_all(self.rules.nodes(), Lane::Extend);
     }
 
     fn request(&self, _node: usize, lane: Lane) -> Option<Request> {
@@ -179,7 +179,7 @@ impl Round for Extend {
         let result = self.apply(now)?;
         self.extended = result.is_ok();
         if self.extended {
-            (0..self.rules.nodes).for_each(|node| self.refill(node, io));
+            (0..self.rules.nodes()).for_each(|node| self.refill(node, io));
         }
         Some(result)
     }

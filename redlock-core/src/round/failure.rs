@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::decide::backoff::RetryCause;
+use crate::decide::quorums::Members;
 use crate::decide::standing::Standing;
-use crate::decide::tally::Cause as Lost;
+use crate::decide::tally::{Cause as Lost, Tally};
 use crate::decide::votes::Votes;
 use crate::round::nodes::Nodes;
 use crate::types::error::{Error, ErrorKind};
@@ -45,6 +46,8 @@ pub(crate) enum Aim {
 pub(crate) enum Cause {
     /// Another client has the resources, on a quorum of nodes.
     Contended,
+    /// During a change of the nodes: another client has the resources on a quorum of one list. It may not have the lock.
+    ContendedOnOneList,
     /// Another client took the resources before the fencing token was confirmed.
     ContendedBeforeConfirmation,
     /// The nodes deny, and name no client on a quorum of them.
@@ -136,9 +139,10 @@ impl Failure {
     /// Returns why another attempt may succeed; `None` if none can.
     pub(crate) fn retry_cause(&self) -> Option<RetryCause> {
         match self.0.cause {
-            Cause::Contended | Cause::ContendedBeforeConfirmation | Cause::Split => {
-                Some(RetryCause::Contended)
-            }
+            Cause::Contended
+            | Cause::ContendedOnOneList
+            | Cause::ContendedBeforeConfirmation
+            | Cause::Split => Some(RetryCause::Contended),
             Cause::NoQuorum | Cause::TooSlow => Some(RetryCause::Unusable),
             _ => None,
         }
@@ -146,13 +150,15 @@ impl Failure {
 
     /// Returns whether the votes were split: no client is known to hold the lock.
     pub(crate) fn is_split(&self) -> bool {
-        self.0.cause == Cause::Split
+        matches!(self.0.cause, Cause::Split | Cause::ContendedOnOneList)
     }
 
     /// Returns the kind of the public error.
     pub(crate) fn kind(&self) -> ErrorKind {
         match &self.0.cause {
-            Cause::Contended | Cause::ContendedBeforeConfirmation => ErrorKind::Contended,
+            Cause::Contended | Cause::ContendedOnOneList | Cause::ContendedBeforeConfirmation => {
+                ErrorKind::Contended
+            }
             Cause::Split => ErrorKind::Undecided,
             Cause::Superseded => ErrorKind::Superseded,
             Cause::NoQuorum => ErrorKind::NoQuorum,
@@ -181,7 +187,7 @@ impl Failure {
 
     fn message(&self, what: impl fmt::Display) -> String {
         let Inner { aim, cause, votes, .. } = &*self.0;
-        let (tally, nodes, quorum) = (votes.tally(), votes.len(), votes.quorum());
+        let (tally, nodes) = (votes.tally(), votes.len());
         let (verb, granted) = match aim {
             Aim::Lock => ("lock", "granted"),
             Aim::Extend => ("extend the lock on", "extended"),
@@ -189,26 +195,33 @@ impl Failure {
             Aim::Release => ("confirm the release of", "replied"),
             Aim::Inspect => ("inspect", "replied"),
         };
-        let count = || {
-            format!("{} of {nodes} nodes {granted}, {quorum} required: {}", tally.granted(), tally.others())
-        };
+        let count = || counts(votes, granted);
         let failures = |kind| votes.failures(kind);
         match (cause, self.holder()) {
-            (Cause::Contended | Cause::ContendedBeforeConfirmation, Some(holder))
-                if *holder == Token::of_readers() =>
-            {
+            (
+                Cause::Contended | Cause::ContendedOnOneList | Cause::ContendedBeforeConfirmation,
+                Some(holder),
+            ) if *holder == Token::of_readers() => {
                 let count = count();
                 format!(
                     "{what} is locked by readers ({count}); if this program is one of them, it must release first"
                 )
             }
-            (Cause::Contended | Cause::ContendedBeforeConfirmation, Some(holder)) if holder.is_place() => {
+            (
+                Cause::Contended | Cause::ContendedOnOneList | Cause::ContendedBeforeConfirmation,
+                Some(holder),
+            ) if holder.is_place() => {
                 format!("{what} is reserved for a client that has waited longer ({})", count())
             }
-            (Cause::Contended | Cause::ContendedBeforeConfirmation, Some(holder)) => {
+            (
+                Cause::Contended | Cause::ContendedOnOneList | Cause::ContendedBeforeConfirmation,
+                Some(holder),
+            ) => {
                 format!("{what} is locked by {holder} ({})", count())
             }
-            (Cause::Contended, None) => format!("{what} is locked by another client ({})", count()),
+            (Cause::Contended | Cause::ContendedOnOneList, None) => {
+                format!("{what} is locked by another client ({})", count())
+            }
             (Cause::ContendedBeforeConfirmation, None) => {
                 format!("another client locked {what} before its fencing token was confirmed ({})", count())
             }
@@ -231,7 +244,7 @@ impl Failure {
             // The round ends as soon as failures exclude a quorum. Nothing is known then about nodes that have not
             // replied, so the text does not mention them.
             (Cause::NoQuorum, _) if matches!(aim, Aim::Lock | Aim::Release | Aim::Inspect) => {
-                format!("cannot {verb} {what}: {}, so no quorum of {quorum}", tally.missing(nodes))
+                format!("cannot {verb} {what}: {}", missing(votes))
             }
             (Cause::NoQuorum, _) => format!("cannot {verb} {what}: {}", count()),
             (Cause::WrongType, _) => {
@@ -253,4 +266,24 @@ impl Failure {
             (Cause::Ended(loss), _) => format!("cannot {verb} {what}: {loss}"),
         }
     }
+}
+
+/// Returns the votes of each list, for messages: `1 of 3 nodes granted, 2 required: 2 denied`.
+fn counts(votes: &Votes, granted: &str) -> String {
+    let count = |(list, tally): (Members, Tally)| {
+        let (nodes, name, quorum, others) =
+            (list.len(), list.name(), list.quorum(), tally.others().to_string());
+        let separator = if others.is_empty() { "" } else { ": " };
+        format!("{} of {nodes} {name} {granted}, {quorum} required{separator}{others}", tally.granted())
+    };
+    votes.tallies().map(count).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the lists without a quorum, for messages: `2 of 3 nodes failed, so no quorum of 2`.
+fn missing(votes: &Votes) -> String {
+    let without = votes.tallies().filter(|(list, tally)| tally.possible_replies() < list.quorum());
+    let missing = |(list, tally): (Members, Tally)| {
+        format!("{}, so no quorum of {}", tally.missing(list.len(), list.name()), list.quorum())
+    };
+    without.map(missing).collect::<Vec<_>>().join("; ")
 }

@@ -26,7 +26,7 @@ pub(crate) enum Lane {
 
 impl Health {
     pub(crate) fn new(rules: Rules, claim: Claim, start: Instant) -> Self {
-        Self { rules, claim, votes: rules.votes(start), missing: rules.nodes }
+        Self { rules, claim, votes: rules.votes(start), missing: rules.nodes() }
     }
 }
 
@@ -35,7 +35,7 @@ impl Round for Health {
     type Output = Votes;
 
     fn start(&mut self, io: &mut Io<Lane>) {
-        io.send_to_all(self.rules.nodes, Lane::Acquire);
+        io.send_to_all(self.rules.nodes(), Lane::Acquire);
     }
 
     fn request(&self, _node: usize, lane: Lane) -> Option<Request> {

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::decide::holder::{HolderQuorum, conclude};
 use crate::decide::votes::Votes;
 use crate::node::Request;
@@ -41,7 +43,7 @@ impl Round for Inspect {
     type Output = Result<(Holder, Votes), Failure>;
 
     fn start(&mut self, io: &mut Io<()>) {
-        io.send_to_all(self.rules.nodes, ());
+        io.send_to_all(self.rules.nodes(), ());
     }
 
     fn request(&self, _node: usize, (): ()) -> Option<Request> {
@@ -54,7 +56,10 @@ impl Round for Inspect {
 
     fn result(&mut self, now: Instant, _io: &mut Io<()>) -> Option<Self::Output> {
         let votes = &self.votes;
-        let holder = match conclude(&votes.holder_replies(), votes.quorum()) {
+        let replies = votes.quorums.lists().map(|list| (votes.holder_replies(list), list.quorum()));
+        let replies: SmallVec<[_; 2]> = replies.collect();
+        let views = replies.iter().map(|(replies, quorum)| conclude(replies, *quorum));
+        let holder = match views.reduce(HolderQuorum::and).unwrap_or(HolderQuorum::Open) {
             HolderQuorum::Open => return None,
             HolderQuorum::NoQuorum => return Some(Err(Failure::no_quorum(Aim::Inspect, votes.clone()))),
             HolderQuorum::Free => Holder::Nobody,

@@ -34,7 +34,7 @@ impl Round for Keep {
     type Output = Result<(), Failure>;
 
     fn start(&mut self, io: &mut Io<()>) {
-        io.send_to_all(self.rules.nodes, ());
+        io.send_to_all(self.rules.nodes(), ());
     }
 
     fn request(&self, _node: usize, (): ()) -> Option<Request> {

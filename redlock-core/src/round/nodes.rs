@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
+use crate::decide::quorums::{Counts, Quorums};
 use crate::node::{LockNode, Operation, Profile};
 use crate::queue::limiter::Limiter;
 use crate::round::Rules;
@@ -47,8 +48,8 @@ struct Work {
     unused_since: Option<Instant>,
     /// True if a runtime has ended before its cleanup was done.
     cleanup_stopped: bool,
-    /// The number of nodes whose cleanup is behind.
-    nodes_behind: usize,
+    /// The numbers of nodes whose cleanup is behind.
+    nodes_behind: Counts,
     /// The number of claims on single nodes whose cleanup was abandoned. Their keys expire with the TTL.
     abandoned: u64,
 }
@@ -94,18 +95,19 @@ impl Nodes {
         Self { peers, runtime, rules, limiter, work, idle, closing }
     }
 
-    pub(crate) fn quorum(&self) -> usize {
-        self.rules.quorum()
+    /// Returns whether the nodes with a property are a quorum.
+    pub(crate) fn are_quorum(&self, has_property: impl Fn(&Peer) -> bool) -> bool {
+        self.rules.quorums.are_met_by(|node| has_property(&self.peers[node]))
     }
 
     /// Returns whether a quorum of nodes keeps the places of waiting requests.
     pub(crate) fn keep_places(&self) -> bool {
-        self.peers.iter().filter(|peer| peer.profile.places).count() >= self.quorum()
+        self.are_quorum(|peer| peer.profile.places)
     }
 
     /// Returns whether a quorum of nodes notifies waiters.
     pub(crate) fn notify_waiters(&self) -> bool {
-        self.peers.iter().filter(|peer| peer.profile.watch).count() >= self.quorum()
+        self.are_quorum(|peer| peer.profile.watch)
     }
 
     pub(crate) fn label(&self, node: usize) -> &str {
@@ -198,14 +200,15 @@ impl Nodes {
     }
 
     /// Counts a node whose cleanup is behind, or is not any more.
-    pub(crate) fn count_node_behind(&self, is_behind: bool) {
-        let mut work = locked(&self.work);
-        work.nodes_behind = if is_behind { work.nodes_behind + 1 } else { work.nodes_behind - 1 };
+    pub(crate) fn count_node_behind(&self, node: usize, is_behind: bool) {
+        let (mut work, quorums) = (locked(&self.work), self.rules.quorums);
+        let count = if is_behind { Quorums::add } else { Quorums::remove };
+        count(quorums, node, &mut work.nodes_behind);
     }
 
-    /// Returns the number of nodes whose cleanup is behind.
-    pub(crate) fn nodes_behind(&self) -> usize {
-        locked(&self.work).nodes_behind
+    /// Returns whether cleanup is behind on so many nodes that the others are no quorum.
+    pub(crate) fn is_cleanup_behind(&self) -> bool {
+        self.rules.quorums.are_lost_without_counts(locked(&self.work).nodes_behind)
     }
 }
 

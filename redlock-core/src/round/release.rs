@@ -8,6 +8,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use crate::decide::quorums::Counts;
 use crate::decide::tally::{Cause as Lost, Decision, RoundKind};
 use crate::decide::votes::Votes;
 use crate::lease::record::{Ending, Record};
@@ -33,9 +34,9 @@ pub(crate) struct Release {
     /// The outcome, as far as it was known before the nodes replied.
     pub(super) before: ReleaseOutcome,
     pub(super) votes: Votes,
-    /// The number of nodes that carry out the release before what is sent to them next; `None` if no task waits for the
+    /// The numbers of nodes that carry out the release before what is sent to them next; `None` if no task waits for the
     /// turn.
-    in_order: Option<usize>,
+    in_order: Option<Counts>,
     /// True from the first release on.
     is_sent: bool,
 }
@@ -65,14 +66,17 @@ impl Release {
     }
 
     fn outcome(&self) -> Option<Result<ReleaseOutcome, Failure>> {
-        let (tally, quorum) = (self.votes.tally(), self.rules.quorum());
-        if tally.possible_replies() < quorum {
-            return Some(Err(Failure::no_quorum(Aim::Release, self.votes.clone())));
+        let mut is_open = false;
+        for (list, tally) in self.votes.tallies() {
+            if tally.possible_replies() < list.quorum() {
+                return Some(Err(Failure::no_quorum(Aim::Release, self.votes.clone())));
+            }
+            is_open |= tally.replies() < list.quorum();
         }
-        if tally.replies() < quorum {
+        if is_open {
             return None;
         }
-        Some(Ok(match (self.before, tally.decide(RoundKind::Extend, quorum)) {
+        Some(Ok(match (self.before, self.votes.decide(RoundKind::Extend)) {
             (ReleaseOutcome::Released, Decision::Lost(Some(Lost::Denied))) => ReleaseOutcome::AlreadyLost,
             (before, _) => before,
         }))
@@ -84,7 +88,7 @@ impl Round for Release {
     type Output = Result<ReleaseOutcome, Failure>;
 
     fn start(&mut self, io: &mut Io<()>) {
-        io.send_to_all(self.rules.nodes, ());
+        io.send_to_all(self.rules.nodes(), ());
     }
 
     fn request(&self, _node: usize, (): ()) -> Option<Request> {
@@ -98,16 +102,18 @@ impl Round for Release {
     /// A release in the background is sent later than it is prepared. The next task may have come in between.
     fn sent(&mut self, node: usize, (): (), connection: Option<ConnectionId>) {
         if !mem::replace(&mut self.is_sent, true) {
-            self.in_order = (!self.is_open_turn && self.record.wake_next()).then_some(0);
+            self.in_order = (!self.is_open_turn && self.record.wake_next()).then(Counts::default);
         }
         if let Some(in_order) = &mut self.in_order {
             let is_settled = self.record.with(|state| !state.peers[node].writes.has_unsettled());
-            *in_order += usize::from(connection.is_some() && is_settled);
+            if connection.is_some() && is_settled {
+                self.rules.quorums.add(node, in_order);
+            }
         }
     }
 
     fn all_sent(&mut self) {
-        if self.in_order.is_some_and(|count| count >= self.rules.quorum()) {
+        if self.in_order.is_some_and(|counts| self.rules.quorums.are_met_by_counts(counts)) {
             self.record.hand_over();
         }
     }

@@ -13,6 +13,7 @@ use super::release::Release;
 use super::{Cleanup, Heard, Io, Round, Rules};
 use crate::decide::fencing::Bound;
 use crate::decide::pending_release::WriteState;
+use crate::decide::quorums::Quorums;
 use crate::decide::validity::DriftFactor;
 use crate::lease::mode::Mode;
 use crate::lease::record::Record;
@@ -32,7 +33,7 @@ const TTL: Duration = Duration::from_secs(1);
 
 fn rules() -> Rules {
     Rules {
-        nodes: NODES,
+        quorums: Quorums::of(NODES),
         drift: DriftFactor::new(0.01).unwrap(),
         bound: Bound::of(Duration::from_secs(86_400)),
         node_timeout: Duration::from_millis(50),

@@ -15,11 +15,35 @@ pub struct NodeListDifference {
     other: usize,
     #[cfg_attr(feature = "serde", serde(rename = "common_nodes"))]
     common: usize,
+    #[cfg_attr(feature = "serde", serde(rename = "between_other_programs"))]
+    is_between_others: bool,
 }
 
 impl NodeListDifference {
     pub(crate) fn new(own: usize, other: usize, common: usize) -> Self {
-        Self { own, other, common }
+        Self { own, other, common, is_between_others: false }
+    }
+
+    /// Returns the same difference as one between two other programs. This program has both lists.
+    pub(crate) fn between_others(self) -> Self {
+        Self { is_between_others: true, ..self }
+    }
+
+    /// Returns whether this program has both lists, and two other programs have only one of them each.
+    ///
+    /// It happens during a [change of the nodes](crate::Builder::previous_nodes), if a program with only the new list
+    /// starts before the last one with only the old list has ended. The lists are then [`nodes`](crate::Builder::nodes)
+    /// and [`previous_nodes`](crate::Builder::previous_nodes) of this program. An announcement of a program that was
+    /// killed counts for 30 s.
+    ///
+    /// ```
+    /// # use redlock_core::NodeListDifference;
+    /// fn advice(difference: &NodeListDifference) -> &'static str {
+    ///     if difference.is_between_others() { "finish step 2 first" } else { "correct a list" }
+    /// }
+    /// ```
+    pub fn is_between_others(&self) -> bool {
+        self.is_between_others
     }
 
     /// Returns the number of nodes that this program lists.
@@ -63,7 +87,13 @@ impl NodeListDifference {
 /// Formats as `this program lists 3 nodes, another lists 5, 1 in common`.
 impl fmt::Display for NodeListDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { own, other, common } = self;
+        let Self { own, other, common, is_between_others } = self;
+        if *is_between_others {
+            return write!(
+                f,
+                "one program lists only the new nodes ({own}), another only the previous ones ({other}), {common} in common"
+            );
+        }
         let nodes = if *own == 1 { "node" } else { "nodes" };
         write!(f, "this program lists {own} {nodes}, another lists {other}, {common} in common")
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::decide::readiness::{ProbeBudget, Readiness, readiness};
 use crate::decide::standing::{Reserved, is_split, together};
-use crate::round::nodes::Nodes;
+use crate::round::nodes::{Nodes, Peer};
 use crate::runtime::Alarm;
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
@@ -112,11 +112,7 @@ impl<'a> LockWatcher<'a> {
         loop {
             let now = nodes.now();
             let next = self.watches.poll(cx, now);
-            let candidates = self.watches.by_node().filter(|(watches, peer)| {
-                peer.node.status().quarantine.is_none() && watches.iter().all(|watch| watch.may_be_free(now))
-            });
-            let candidates = candidates.count();
-            if self.probes.see(candidates, nodes.quorum()) && !self.has_place {
+            if self.probes.see(self.may_be_free(now)) && !self.has_place {
                 return Poll::Ready(WakeReason::Free);
             }
             let (longest, free_at) = match self.readiness(now) {
@@ -124,7 +120,7 @@ impl<'a> LockWatcher<'a> {
                     self.probes.tried();
                     return Poll::Ready(self.free());
                 }
-                _ if self.has_place && is_split(&self.reserved(), nodes.quorum()) => {
+                _ if self.has_place && is_split(&self.reserved(), nodes.rules.quorums) => {
                     return Poll::Ready(WakeReason::Reserved);
                 }
                 Readiness::Watched(at) => (if may_exceed { SAFETY } else { delay }, at),
@@ -142,18 +138,33 @@ impl<'a> LockWatcher<'a> {
         }
     }
 
+    /// Returns whether a quorum is free, or has sent a notification.
+    fn may_be_free(&self, now: Instant) -> bool {
+        let may_be_free = |(watches, peer): (&[NodeWatch<'_>], &Peer)| {
+            peer.node.status().quarantine.is_none() && watches.iter().all(|watch| watch.may_be_free(now))
+        };
+        self.watches
+            .nodes
+            .rules
+            .quorums
+            .are_met_by(|node| self.watches.of_node(node).is_some_and(may_be_free))
+    }
+
     /// Returns what each node has reserved of all resources, as far as known.
-    fn reserved(&self) -> impl Iterator<Item = Reserved<'_>> + Clone {
-        self.watches.by_node().filter_map(|(watches, _)| together(watches.iter().map(NodeWatch::reserved)))
+    fn reserved(&self) -> impl Iterator<Item = (usize, Reserved<'_>)> + Clone {
+        self.watches.by_node().enumerate().filter_map(|(node, (watches, _))| {
+            Some((node, together(watches.iter().map(NodeWatch::reserved))?))
+        })
     }
 
     /// Returns the reason to wake a request for which a quorum is free.
     fn free(&self) -> WakeReason {
-        let own = self.reserved().filter(|reserved| *reserved == Reserved::Own).count();
-        if own >= self.watches.nodes.quorum() { WakeReason::Reserved } else { WakeReason::Free }
+        let is_own = |node| self.reserved().any(|reserved| reserved == (node, Reserved::Own));
+        let quorums = self.watches.nodes.rules.quorums;
+        if quorums.are_met_by(is_own) { WakeReason::Reserved } else { WakeReason::Free }
     }
 
     fn readiness(&self, now: Instant) -> Readiness {
-        readiness(self.watches.views(now), self.watches.nodes.quorum(), now)
+        readiness(&self.watches.views(now), self.watches.nodes.rules.quorums, now)
     }
 }

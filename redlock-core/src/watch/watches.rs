@@ -77,6 +77,10 @@ impl<'a> Watches<'a> {
         self.by_node.iter().map(Vec::as_slice).zip(&self.nodes.peers)
     }
 
+    pub(super) fn of_node(&self, node: usize) -> Option<(&[NodeWatch<'a>], &'a Peer)> {
+        Some((self.by_node.get(node)?, self.nodes.peers.get(node)?))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &NodeWatch<'a>> + Clone {
         self.by_node.iter().flatten()
     }
@@ -117,7 +121,7 @@ impl<'a> Watches<'a> {
     }
 
     /// Returns the view of each node: the combined views of its resources and its admission.
-    pub(crate) fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> {
+    pub(crate) fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + Clone {
         self.by_node().map(move |(watches, peer)| {
             let admission = NodeView::of_quarantine(peer.node.status().quarantine, now);
             watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
@@ -129,9 +133,8 @@ impl<'a> Watches<'a> {
         let nodes = self.nodes;
         if !self.iter().any(|watch| watch.is_due(now)) {
             // A hung minority of the nodes does not hold up other requests.
-            let unanswered =
-                self.by_node.iter().filter(|node| node.iter().any(NodeWatch::is_queried)).count();
-            if unanswered + nodes.quorum() <= self.by_node.len() {
+            let is_answered = |node: usize| !self.by_node[node].iter().any(NodeWatch::is_queried);
+            if nodes.rules.quorums.are_met_by(is_answered) {
                 self.queries = QueryPermit::None;
             }
             return Poll::Pending;

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::decide::fencing::Bound;
+use crate::decide::quorums::Quorums;
 use crate::decide::validity::DriftFactor;
 use crate::lease::mode::Mode;
 use crate::lease::record::Record;
@@ -194,7 +195,7 @@ impl World {
     pub(super) fn rules(&self) -> Rules {
         let hurry = self.variant == Variant::SecondReleaseAtOnce;
         Rules {
-            nodes: NODES,
+            quorums: Quorums::of(NODES),
             node_timeout: if hurry { Duration::ZERO } else { NODE_TIMEOUT },
             drift: DriftFactor::new(0.0).expect("zero is a factor"),
             bound: Bound::of(Duration::from_secs(1)),
