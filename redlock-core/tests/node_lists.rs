@@ -470,7 +470,9 @@ fn a_program_with_both_lists_notices_programs_that_are_two_steps_apart() {
             let world = World::new(seed, FakeNode::watching);
             let programs =
                 [world.program("old", old), world.changing("both", new, old), world.program("new", new)];
-            programs.iter().for_each(|program| world.lock(program));
+            for program in &programs {
+                world.lock(program);
+            }
             world.simulation.run_for(11 * SECOND);
             let redlock = programs[1].redlock.clone();
             let health =
