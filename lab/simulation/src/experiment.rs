@@ -12,6 +12,7 @@
 //! assert!(report.defects().next().is_none(), "{report}");
 //! ```
 
+mod change;
 mod client;
 mod fault_injector;
 mod final_check;
@@ -26,6 +27,7 @@ mod world;
 
 use std::time::Duration;
 
+use self::change::Change;
 use self::client::Client;
 pub use self::client::RETRY_DELAY;
 pub use self::report::{PLAYGROUND_PORT, Report};
@@ -87,6 +89,8 @@ pub struct Experiment {
     shortest_ttl: Option<Duration>,
     /// True for the whole stack.
     whole: bool,
+    /// The lists of nodes, if they are changed during the run.
+    change: Option<Change>,
 }
 
 /// The shortest TTL that is useful on the slowest network.
@@ -142,6 +146,7 @@ impl Experiment {
             admission: None,
             shortest_ttl: None,
             whole: false,
+            change: None,
         }
     }
 
@@ -322,6 +327,27 @@ impl Experiment {
         self
     }
 
+    /// Changes the nodes during the run, from the servers `old` to the servers `new`, counted from 0.
+    ///
+    /// Each client is restarted twice: in the first half of the run with both lists, in the second half with the new one.
+    /// The number of servers follows from the lists. Invariants about the quorums of one list are not checked.
+    #[must_use]
+    pub fn changing(mut self, old: &[usize], new: &[usize]) -> Self {
+        let change = Change { old: old.to_vec(), new: new.to_vec(), is_direct: false };
+        self.servers = change.servers();
+        self.change = Some(change);
+        self
+    }
+
+    /// Changes the nodes without the middle step, in which clients have both lists. Locks may then overlap.
+    ///
+    /// Each client is restarted once, at any time.
+    #[must_use]
+    pub fn without_middle_step(mut self) -> Self {
+        self.change.iter_mut().for_each(|change| change.is_direct = true);
+        self
+    }
+
     /// Runs the whole stack: the nodes of `redlock-wire`, and servers that run its scripts. The default is off.
     ///
     /// Fencing counters start from the clocks of servers then, regardless of other settings.
@@ -377,7 +403,8 @@ impl Experiment {
     ///
     /// Same as [`run`](Experiment::run).
     pub fn run_while(&self, mut proceeds: impl FnMut(usize) -> bool) -> Option<Report> {
-        let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(self.seed, &self.scope()));
+        // A plan that is given has the restarts of a change already.
+        let plan = self.plan.clone().unwrap_or_else(|| self.restarts(Plan::draw(self.seed, &self.scope())));
         let world = World::new(self);
         let World { simulation, network, servers, clients, injector } = &world;
 
@@ -424,6 +451,7 @@ impl Experiment {
             settled_after: SETTLED_AFTER,
             admission: self.has_admission(),
             watches_clocks: self.has_admission() && self.faults == Faults::Clocks,
+            changes_nodes: self.change.is_some(),
         }
     }
 
@@ -435,6 +463,14 @@ impl Experiment {
     fn longest_ttl(&self) -> Duration {
         let scripts = self.scripts.iter().flatten();
         scripts.map(|script| script.ttl).fold(LONGEST_TTL, Duration::max)
+    }
+
+    /// Adds the restarts of a change of the nodes to a plan.
+    fn restarts(&self, plan: Plan) -> Plan {
+        let Some(change) = &self.change else { return plan };
+        (0..self.clients).fold(plan, |plan, client| {
+            Change::restarts(change.times(self.seed, client, self.lasts), client, self.lasts, plan)
+        })
     }
 
     fn scope(&self) -> Scope {

@@ -65,6 +65,7 @@ impl World {
             settled_after: 100 * TTL,
             admission: false,
             watches_clocks: false,
+            changes_nodes: false,
         };
         check(&self.network.recorder().history(), &rules)
     }

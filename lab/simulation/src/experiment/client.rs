@@ -19,6 +19,7 @@ use self::program::Program;
 pub use self::program::RETRY_DELAY;
 pub(super) use self::program::name;
 pub(super) use self::protected::Protected;
+use super::change::{Change, Times};
 use super::{Activity, Script};
 use crate::history::{EventKind, FaultKind, Place};
 use crate::network::Network;
@@ -51,6 +52,8 @@ struct Shared {
     behavior: Behavior,
     /// The protected resources, if it also acquires locks with fencing tokens.
     protected: Option<Protected>,
+    /// The lists of nodes, if they are changed.
+    change: Option<(Change, Times)>,
     state: Mutex<State>,
 }
 
@@ -73,12 +76,20 @@ impl Client {
         clock: Clock,
         seed: u64,
         behavior: Behavior,
-        protected: Option<Protected>,
+        (protected, lists): (Option<Protected>, Option<(Change, Times)>),
     ) -> Self {
         let process = simulation.process_with_clock(&format!("c{number}"), clock);
         let chance = fastrand::Rng::with_seed(seed);
         let state = State { chance, process, alive: false, stopped: Vec::new(), closing: false };
-        Self(Arc::new(Shared { number, clock, network, behavior, protected, state: Mutex::new(state) }))
+        Self(Arc::new(Shared {
+            number,
+            clock,
+            network,
+            behavior,
+            protected,
+            change: lists,
+            state: Mutex::new(state),
+        }))
     }
 
     /// Starts its program.

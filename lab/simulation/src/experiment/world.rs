@@ -194,7 +194,11 @@ impl Experiment {
             reads_first: self.reads_first,
             script: self.scripts.as_ref().and_then(|scripts| scripts.get(number).copied()),
         };
-        Client::new(simulation, network.clone(), number, clock, chance.u64(..), behavior, protected)
+        let lists = self.change.clone().map(|lists| {
+            let times = lists.times(self.seed, number, self.lasts);
+            (lists, times)
+        });
+        Client::new(simulation, network.clone(), number, clock, chance.u64(..), behavior, (protected, lists))
     }
 
     pub(super) fn shortest_ttl_of_clients(&self) -> Duration {

@@ -178,6 +178,7 @@ mod tests {
             settled_after: Duration::ZERO,
             admission: false,
             watches_clocks: false,
+            changes_nodes: false,
         };
         let found = check(&builder.history(), &rules);
         found.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()

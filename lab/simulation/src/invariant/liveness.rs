@@ -62,6 +62,7 @@ mod tests {
             settled_after: Duration::from_millis(10),
             admission: false,
             watches_clocks: false,
+            changes_nodes: false,
         };
         check(&builder.history(), &rules).len()
     }

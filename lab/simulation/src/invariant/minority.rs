@@ -237,6 +237,7 @@ mod tests {
                 settled_after: Duration::ZERO,
                 admission: false,
                 watches_clocks: false,
+                changes_nodes: false,
             },
         )
         .len()

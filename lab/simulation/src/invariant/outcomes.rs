@@ -93,6 +93,7 @@ mod tests {
             settled_after: Duration::ZERO,
             admission: false,
             watches_clocks: false,
+            changes_nodes: false,
         };
         check(&builder.history(), &rules).len()
     }

@@ -186,6 +186,7 @@ mod tests {
             settled_after: Duration::ZERO,
             admission: false,
             watches_clocks: false,
+            changes_nodes: false,
         };
         check(&builder.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }

@@ -38,8 +38,13 @@ pub(in crate::experiment) fn name(resource: usize) -> String {
 impl Program {
     pub(super) fn new(client: Client, process: &Process, chance: fastrand::Rng) -> Self {
         let (shared, process) = (&client.0, process.clone());
-        let redlock = Redlock::builder(process.clone())
-            .nodes(shared.network.nodes_on(shared.number, &process.runtime()))
+        let nodes = shared.network.nodes_on(shared.number, &process.runtime());
+        let builder = Redlock::builder(process.clone());
+        let builder = match &shared.change {
+            None => builder.nodes(nodes),
+            Some((lists, times)) => lists.list(*times, builder, &shared.network, &nodes),
+        };
+        let redlock = builder
             .node_timeout(shared.behavior.node_timeout)
             .retry_delay(RETRY_DELAY)
             .clock_drift_factor(shared.behavior.drift_factor)

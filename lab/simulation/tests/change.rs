@@ -1,0 +1,74 @@
+//! Nodes that are changed while clients lock: from the old list over both lists to the new one.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+use std::time::Duration;
+
+use redlock_simulation::experiment::{Experiment, Totals};
+use redlock_simulation::invariant::Invariant;
+use redlock_simulation::plan::Faults;
+
+/// The old and the new list of each change.
+const CHANGES: [(&[usize], &[usize]); 7] = [
+    (&[0], &[0, 1, 2]),
+    (&[0], &[1, 2, 3]),
+    (&[0, 1, 2], &[0, 1, 2, 3, 4]),
+    (&[0, 1, 2, 3, 4], &[2, 3, 4]),
+    (&[0, 1, 2], &[2, 3, 4]),
+    (&[0, 1, 2], &[3, 4, 5]),
+    (&[0, 1, 2], &[0, 1, 3]),
+];
+
+fn experiment(seed: u64) -> Experiment {
+    let (old, new) = CHANGES[(seed % CHANGES.len() as u64) as usize];
+    Experiment::new(seed).changing(old, new).clients(4).resources(1)
+}
+
+fn violate_nothing(seeds: u64, run: impl Fn(u64) -> Experiment) -> Totals {
+    let mut totals = Totals::default();
+    for seed in 0..seeds {
+        let report = run(seed).run();
+        assert!(report.defects().next().is_none(), "{report}");
+        totals.add(&report);
+    }
+    totals
+}
+
+#[test]
+fn changes_violate_nothing() {
+    let totals = violate_nothing(140, experiment);
+    assert!(totals.grants > 1_000, "{totals}");
+    assert!(totals.faults["kill"] > 800, "each of four clients restarts twice: {totals}");
+}
+
+/// A resource that nobody locks in the middle step gets its next token from the clocks of the new servers. So this step must
+/// last longer than the clocks of servers differ, as here: a tenth of the run at least, and half a second.
+#[test]
+fn tokens_increase_over_changes() {
+    let long = |seed| experiment(seed).lasts(Duration::from_secs(64)).faults(Faults::LateRestarts);
+    let totals = violate_nothing(28, long);
+    assert!(totals.fenced_grants > 300, "{totals}");
+}
+
+#[test]
+fn changes_with_losses_and_restart_admission_violate_nothing() {
+    violate_nothing(42, |seed| experiment(seed).faults(Faults::Losses));
+}
+
+#[test]
+fn readers_and_writers_exclude_each_other_over_changes() {
+    violate_nothing(42, |seed| experiment(seed).sharing());
+}
+
+#[test]
+fn the_whole_stack_changes_its_nodes() {
+    violate_nothing(14, |seed| experiment(seed).whole());
+}
+
+#[test]
+fn without_the_middle_step_locks_overlap() {
+    let overlaps = |seed: u64| {
+        let report = experiment(seed).without_middle_step().faults(Faults::None).run();
+        report.defects().any(|violation| violation.invariant == Invariant::Exclusion)
+    };
+    assert!((0..140).any(overlaps));
+}
