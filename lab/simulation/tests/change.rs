@@ -19,7 +19,7 @@ const CHANGES: [(&[usize], &[usize]); 7] = [
 ];
 
 fn experiment(seed: u64) -> Experiment {
-    let (old, new) = CHANGES[(seed % CHANGES.len() as u64) as usize];
+    let (old, new) = CHANGES[usize::try_from(seed).expect("a small seed") % CHANGES.len()];
     Experiment::new(seed).changing(old, new).clients(4).resources(1)
 }
 
