@@ -28,6 +28,7 @@ Durations: 10 and 10s are ten seconds; also 500ms, 1.5, 5m, 2h, 1d.
 
 Environment, if the option is missing:
   REDLOCK_NODES          the servers, separated by commas or blanks
+  REDLOCK_PREVIOUS_NODES those that were used before, while the servers are changed
   REDLOCK_CONFIG         the configuration file
   REDLOCK_USER, REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE
   REDLOCK_CACERT, REDLOCK_CERT, REDLOCK_KEY
@@ -36,7 +37,7 @@ Environment, if the option is missing:
 
 Files: ~/.config/redlock/config.toml, or else /etc/redlock/config.toml, in TOML:
   nodes = [\"rediss://10.0.0.1\", \"rediss://10.0.0.2\", \"rediss://10.0.0.3\"]
-  user, password, password_file, ca_file, cert_file, key_file,
+  previous_nodes, user, password, password_file, ca_file, cert_file, key_file,
   key_prefix, node_timeout, longest_ttl";
 
 /// Options of all commands.
@@ -47,6 +48,10 @@ pub(crate) struct Shared {
     /// redis+sentinel://HOST,HOST,HOST/SERVICE. Repeat it for each server
     #[arg(long = "node", value_name = "URL", global = true)]
     pub(crate) nodes: Vec<String>,
+    /// A server that was used before, while the servers are changed: a lock needs a majority of both lists. Repeat it for
+    /// each of them, also for those that remain
+    #[arg(long = "previous-node", value_name = "URL", global = true)]
+    pub(crate) previous_nodes: Vec<String>,
     /// The configuration file, instead of those in the default directories
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,

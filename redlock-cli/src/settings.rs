@@ -6,6 +6,7 @@
 mod file;
 mod login;
 
+use std::collections::HashSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redlock_doctor::{Preflight, PreflightSettings, preflight};
-use redlock_redis_rs::{Address, Error, IntoConnector, Options, Redlock, builder_with};
+use redlock_redis_rs::{Address, Error, IntoConnector, Options, Redlock, builder_with, nodes};
 use serde::{Deserialize, Serialize};
 
 use self::file::File;
@@ -28,12 +29,16 @@ use crate::exit::Failure;
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The variables of the environment with secrets.
-pub(crate) const SECRET_VARIABLES: [&str; 2] = ["REDLOCK_NODES", "REDLOCK_PASSWORD"];
+pub(crate) const SECRET_VARIABLES: [&str; 3] =
+    ["REDLOCK_NODES", "REDLOCK_PREVIOUS_NODES", "REDLOCK_PASSWORD"];
 
 /// The servers and how to reach them. It contains secrets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Servers {
     urls: Vec<String>,
+    /// The servers that were used before, while the servers are changed.
+    #[serde(default)]
+    previous: Option<Vec<String>>,
     certificates: Certificates,
     key_prefix: Vec<u8>,
     pub(crate) node_timeout: Duration,
@@ -50,7 +55,9 @@ struct Certificates {
 impl std::fmt::Debug for Servers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let labels: Vec<_> = self.urls.iter().map(|url| label(url)).collect();
-        f.debug_struct("Servers").field("nodes", &labels).finish_non_exhaustive()
+        let previous: Vec<_> = self.previous.iter().flatten().map(|url| label(url)).collect();
+        let mut debug = f.debug_struct("Servers");
+        debug.field("nodes", &labels).field("previous_nodes", &previous).finish_non_exhaustive()
     }
 }
 
@@ -69,16 +76,20 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
     let mut warnings = Vec::new();
     let file = File::find(args.config.as_deref(), &mut warnings)?;
     let environment = Environment::read();
-    let urls = urls(args, &environment, &file, &mut warnings)?;
+    let Lists { nodes, previous } = lists(args, &environment, &file, &mut warnings)?;
     let login = login::Login {
         user: args.user.clone().or(environment.text("REDLOCK_USER")?).or(file.user.clone()),
         password: login::password(args, &environment, &file, &mut warnings)?,
     };
-    let complete = |(index, url): (usize, &String)| {
-        let (completed, position, count) = (login.complete(url), index + 1, urls.len());
-        completed.map_err(|error| Failure::config(format!("server {position} of {count}: {error}")))
+    let complete = |urls: Vec<String>, what: &str| {
+        let complete = |(index, url): (usize, &String)| {
+            let (completed, position, count) = (login.complete(url), index + 1, urls.len());
+            completed.map_err(|error| Failure::config(format!("{what} {position} of {count}: {error}")))
+        };
+        urls.iter().enumerate().map(complete).collect::<Result<Vec<_>, _>>()
     };
-    let urls = urls.iter().enumerate().map(complete).collect::<Result<Vec<_>, _>>()?;
+    let urls = complete(nodes, "server")?;
+    let previous = previous.map(|urls| complete(urls, "previous server")).transpose()?;
     let certificates = certificates(args, &environment, &file)?;
     let key_prefix = args.key_prefix.clone().or(environment.get("REDLOCK_KEY_PREFIX"));
     let key_prefix = key_prefix.or(file.key_prefix.clone().map(Into::into)).unwrap_or_default();
@@ -86,6 +97,7 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
     let longest_ttl = environment.text("REDLOCK_LONGEST_TTL")?.or(file.longest_ttl.clone());
     let servers = Servers {
         urls,
+        previous,
         certificates,
         key_prefix: key_prefix.into_encoded_bytes(),
         node_timeout: either("node timeout", args.node_timeout, timeout)?.unwrap_or(NODE_TIMEOUT),
@@ -102,12 +114,18 @@ fn either(what: &str, option: Option<Duration>, text: Option<String>) -> Result<
     Ok(option.or(parsed))
 }
 
-fn urls(
+/// The lists of servers. Both come from one place: the options, the environment or the file.
+struct Lists {
+    nodes: Vec<String>,
+    previous: Option<Vec<String>>,
+}
+
+fn lists(
     args: &Shared,
     environment: &Environment,
     file: &File,
     warnings: &mut Vec<String>,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Lists, Failure> {
     if !args.nodes.is_empty() {
         let has_password = |url: &String| {
             let of_any = |address: &Address| {
@@ -116,21 +134,26 @@ fn urls(
             };
             Address::parse(url).is_ok_and(|address| of_any(&address))
         };
-        if args.nodes.iter().any(has_password) {
+        if args.nodes.iter().chain(&args.previous_nodes).any(has_password) {
             warnings.push(
                 "a password in --node is visible to all users of this machine; use --password-file".into(),
             );
         }
-        return Ok(args.nodes.clone());
+        let previous = (!args.previous_nodes.is_empty()).then(|| args.previous_nodes.clone());
+        return Ok(Lists { nodes: args.nodes.clone(), previous });
+    }
+    if !args.previous_nodes.is_empty() {
+        return Err(Failure::config("--previous-node needs --node for the servers of the new list"));
     }
     if let Some(nodes) = environment.text("REDLOCK_NODES")? {
-        return Ok(split(&nodes));
+        let previous = environment.text("REDLOCK_PREVIOUS_NODES")?.map(|nodes| split(&nodes));
+        return Ok(Lists { nodes: split(&nodes), previous });
     }
     if file.nodes.is_empty() {
         let places = "use --node, REDLOCK_NODES, or `nodes` in a configuration file";
         return Err(Failure::config(format!("no servers: {places}")));
     }
-    Ok(file.nodes.clone())
+    Ok(Lists { nodes: file.nodes.clone(), previous: file.previous_nodes.clone() })
 }
 
 /// Splits a list of URLs at commas and blanks, except at the commas between sentinels.
@@ -192,20 +215,32 @@ impl Environment {
 impl Servers {
     /// Creates the lock client, in a tokio runtime. This does no I/O, except for the root certificates of the system.
     pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
-        builder_with(&self.urls, &self.options())?.node_timeout(self.node_timeout).build()
+        let options = self.options();
+        let builder = builder_with(&self.urls, &options)?.node_timeout(self.node_timeout);
+        match &self.previous {
+            Some(previous) => builder.previous_nodes(nodes(previous, &options)?).build(),
+            None => builder.build(),
+        }
     }
 
     /// Returns whether restart admission is enabled for a server.
     pub(crate) fn have_quarantines(&self) -> bool {
         let is_chosen =
             |url: &String| Address::parse(url).is_ok_and(|address| !address.of_sentinels().is_empty());
-        self.longest_ttl.is_some() || self.urls.iter().any(is_chosen)
+        self.longest_ttl.is_some() || self.all().any(is_chosen)
     }
 
     /// Checks the servers.
     pub(crate) async fn preflight(&self, settings: PreflightSettings) -> Result<Preflight, Error> {
         let options = self.options();
-        preflight(self.urls.iter().map(|url| url.into_connector(&options)), &options, settings).await
+        let mut labels = HashSet::new();
+        let urls = self.all().filter(|url| labels.insert(label(url)));
+        preflight(urls.map(|url| url.into_connector(&options)), &options, settings).await
+    }
+
+    /// Returns the URLs of both lists.
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.urls.iter().chain(self.previous.iter().flatten())
     }
 
     fn options(&self) -> Options {
@@ -287,6 +322,7 @@ mod tests {
     fn servers_never_print_a_password() {
         let servers = Servers {
             urls: vec!["redis://:hunter2@a".into(), "redis://me:hunter2@b:x".into()],
+            previous: Some(vec!["redis://:hunter2@c".into()]),
             certificates: Certificates::default(),
             key_prefix: Vec::new(),
             node_timeout: NODE_TIMEOUT,

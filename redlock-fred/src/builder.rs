@@ -1,6 +1,9 @@
 //! Creates nodes from addresses, and a builder with these nodes.
 
+use std::sync::Arc;
+
 use fred::clients::Client;
+use redlock_core::node::LockNode;
 use redlock_core::{Builder, Error};
 use redlock_wire::Options;
 
@@ -86,6 +89,33 @@ pub fn builder_with<A: IntoConnector>(
 /// Same as [`IntoConnector::into_connector`].
 pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Error> {
     Ok(Node::new(address.into_connector(options)?, options))
+}
+
+/// Creates a node for each address.
+///
+/// Use it for [`Builder::previous_nodes`], while the servers are changed. A server that is also among the addresses of
+/// the [`builder`](crate::builder()) has one connection, with the settings that were given there.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// # use redlock_fred::{Options, builder, nodes};
+/// // From one server to three: all programs have both lists for a while.
+/// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let previous = nodes(["redis://10.0.0.1"], &Options::tokio())?;
+/// let redlock = builder(servers)?.previous_nodes(previous).build()?;
+/// # drop(redlock); }
+/// # Ok::<(), redlock_fred::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Same as [`IntoConnector::into_connector`], after the position of the address: `server 2 of 3: `.
+pub fn nodes<A: IntoConnector>(
+    addresses: impl IntoIterator<Item = A>,
+    options: &Options,
+) -> Result<Vec<Arc<dyn LockNode>>, Error> {
+    let connectors = addresses.into_iter().map(|address| address.into_connector(options));
+    redlock_wire::nodes(connectors, options)
 }
 
 /// Creates a node over an existing client of the application.

@@ -233,6 +233,6 @@ pub use crate::address::IntoConnector;
 pub use crate::address::{Relayed, relayed};
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
-pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection};
+pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection, nodes};
 pub use crate::connection::{Connection, Connector};
 pub use crate::shared::BorrowedConnection;

@@ -217,7 +217,7 @@ pub use crate::address::IntoConnector;
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
-pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection};
+pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection, nodes};
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::connection::{Connection, Connector};
 #[cfg(any(feature = "tokio", feature = "smol"))]

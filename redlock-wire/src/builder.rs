@@ -22,9 +22,21 @@ pub fn builder<C: Connector>(
     connectors: impl IntoIterator<Item = Result<C, Error>>,
     options: &Options,
 ) -> Result<Builder, Error> {
-    let node = |connector| Arc::new(Node::new(connector, options)) as Arc<dyn LockNode>;
-    let nodes = valid_connectors(connectors)?.into_iter().map(node);
+    let nodes = nodes(connectors, options)?;
     Ok(Builder::new(options.runtime()).nodes(nodes).compare_node_lists(true))
+}
+
+/// Creates a node for each connector.
+///
+/// # Errors
+///
+/// - Same as [`builder`].
+pub fn nodes<C: Connector>(
+    connectors: impl IntoIterator<Item = Result<C, Error>>,
+    options: &Options,
+) -> Result<Vec<Arc<dyn LockNode>>, Error> {
+    let node = |connector| Arc::new(Node::new(connector, options)) as Arc<dyn LockNode>;
+    Ok(valid_connectors(connectors)?.into_iter().map(node).collect())
 }
 
 /// Returns all connectors, or the first error with the position of its address.

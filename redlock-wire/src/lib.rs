@@ -65,7 +65,7 @@ mod text;
 pub mod tls;
 
 pub use crate::address::{Address, Endpoint};
-pub use crate::builder::{builder, valid_connectors};
+pub use crate::builder::{builder, nodes, valid_connectors};
 pub use crate::connection::{Connection, Connector};
 pub use crate::credentials::Credentials;
 pub use crate::message::{Command, Failure, Reply, Sent};

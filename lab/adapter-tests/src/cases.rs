@@ -2,7 +2,7 @@
 
 use crate::Adapter;
 use crate::servers::{
-    admission, bad_input, borrowed, cancelled, clocks, contention, costs, crowd, extension, failover,
+    admission, bad_input, borrowed, cancelled, change, clocks, contention, costs, crowd, extension, failover,
     failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits, losses,
     majority_down, minority_down, node_lists, observing, outages, positions, prefixes, processes, programs,
     readers, reconnect, runtimes, split_votes, stale, waiting, work,
@@ -288,6 +288,10 @@ macro_rules! __cases {
                 after_all_replies
                 an_acquire_dropped_while_it_waits_to_retry_is_cleaned_up
                 a_release_dropped_at_once_still_releases
+            }
+            change {
+                programs_in_neighbouring_steps_exclude_each_other
+                a_server_in_both_lists_has_one_connection
             }
             clocks {
                 clocks_that_step_let_no_second_client_acquire_a_held_lock

@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod bad_input;
 pub(crate) mod borrowed;
 pub(crate) mod cancelled;
+pub(crate) mod change;
 pub(crate) mod clocks;
 pub(crate) mod contention;
 pub(crate) mod costs;

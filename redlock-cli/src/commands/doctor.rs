@@ -1,7 +1,7 @@
 //! `redlock doctor`: checks of the servers, by `redlock-doctor` and the health check of the library.
 
 use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity};
-use redlock_redis_rs::{Health, LockStatus, NodeHealth, NodeListDifference, Redlock, Resource};
+use redlock_redis_rs::{Health, ListHealth, LockStatus, NodeHealth, NodeListDifference, Redlock, Resource};
 use serde_json::{Value, json};
 
 use super::{print, resources, with_redlock};
@@ -20,6 +20,7 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;
         let health = redlock.health().await;
         let mut problems = quarantines(&health);
+        problems.extend(health.previous_nodes().and_then(without_quorum));
         problems.extend(health.node_list_difference().map(Problem::from));
         problems.extend(result.findings().iter().map(Problem::from));
         problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
@@ -60,9 +61,26 @@ impl From<&NodeListDifference> for Problem {
             nodes: Vec::new(),
             problem: format!("another program lists other servers: {difference}"),
             consequence: "two programs can hold one lock at the same time".to_owned(),
-            fix: "use one list in all programs; a program that has ended counts for 30 s".to_owned(),
+            fix: if difference.is_between_others() {
+                "change the servers in three steps, one after the other; a program that has ended counts for 30 s"
+            } else {
+                "use one list in all programs; a program that has ended counts for 30 s"
+            }
+            .to_owned(),
         }
     }
+}
+
+/// Returns the lack of a quorum of previous servers, while the servers are changed.
+fn without_quorum(previous: ListHealth) -> Option<Problem> {
+    let (healthy, count, quorum) = (previous.healthy_nodes(), previous.node_count(), previous.quorum());
+    (!previous.is_available()).then(|| Problem {
+        severity: Severity::Error,
+        nodes: Vec::new(),
+        problem: format!("only {healthy} of {count} previous servers healthy, {quorum} required"),
+        consequence: "no lock can be acquired".to_owned(),
+        fix: "start the previous servers again; they are needed until the change is complete".to_owned(),
+    })
 }
 
 /// Returns the servers in quarantine.

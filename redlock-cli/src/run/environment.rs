@@ -66,10 +66,14 @@ impl Environment<'_> {
     }
 }
 
+/// The variables with lists of servers. A nested run needs both of them or none.
+const LISTS: [&str; 2] = ["REDLOCK_NODES", "REDLOCK_PREVIOUS_NODES"];
+
 /// Returns whether a variable contains a secret. Addresses without a password are not secret, and nested runs need
 /// them.
 fn is_secret(name: &str) -> bool {
-    name != "REDLOCK_NODES" || env::var_os(name).is_some_and(|nodes| has_login(&nodes))
+    let has_login = |list: &&str| env::var_os(list).is_some_and(|nodes| has_login(&nodes));
+    !LISTS.contains(&name) || LISTS.iter().any(has_login)
 }
 
 fn has_login(nodes: &OsStr) -> bool {

@@ -15,6 +15,7 @@ use crate::exit::Failure;
 pub(super) struct File {
     #[serde(default)]
     pub(super) nodes: Vec<String>,
+    pub(super) previous_nodes: Option<Vec<String>>,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) password_file: Option<PathBuf>,
@@ -72,7 +73,8 @@ impl File {
     }
 
     fn has_secret(&self) -> bool {
-        self.password.is_some() || self.nodes.iter().any(|url| url.contains('@'))
+        let mut urls = self.nodes.iter().chain(self.previous_nodes.iter().flatten());
+        self.password.is_some() || urls.any(|url| url.contains('@'))
     }
 }
 
@@ -89,9 +91,10 @@ fn wrong_type(text: &str) -> Option<String> {
     let table: toml::Table = toml::from_str(text).ok()?;
     let is_list =
         |value: &toml::Value| value.as_array().is_some_and(|all| all.iter().all(toml::Value::is_str));
-    if table.get("nodes").is_some_and(|nodes| !is_list(nodes)) {
-        let example = r#"nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]"#;
-        return Some(format!("`nodes` must be a list of strings: {example}"));
+    let is_no_list = |field: &&&str| table.get(**field).is_some_and(|nodes| !is_list(nodes));
+    if let Some(field) = ["nodes", "previous_nodes"].iter().find(is_no_list) {
+        let example = r#"["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]"#;
+        return Some(format!("`{field}` must be a list of strings: {field} = {example}"));
     }
     let field = TEXTS.iter().find(|field| table.get(**field).is_some_and(|value| !value.is_str()))?;
     Some(format!("`{field}` must be a string in quotes"))
@@ -146,6 +149,8 @@ mod tests {
             let expected = "`nodes` must be a list of strings: nodes = [\"redis://10.0.0.1\", ";
             assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");
         }
+        let error = parse("previous_nodes = 'redis://a'").err().unwrap();
+        assert!(error.contains("`previous_nodes` must be a list of strings: previous_nodes = ["), "{error}");
         let error = parse("user = 'x'\nnodes = 'redis://a'").err().unwrap();
         assert!(error.starts_with("cannot read /x.toml: line 2: "), "{error}");
         for field in TEXTS {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod admission;
+mod change;
 mod codes;
 mod cold;
 mod common;
