@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use redlock_core::FencingToken;
+use redlock_core::NodeHealth;
 
 use super::*;
 
@@ -65,7 +66,7 @@ pub(crate) async fn programs_in_neighbouring_steps_exclude_each_other<A: Adapter
         for step in [steps[0], steps[0], steps[1], steps[1]] {
             let redlock = program::<A>(&servers, step);
             eventually("all nodes reply", PATIENCE, async || {
-                redlock.health().await.nodes().iter().all(|node| node.is_healthy())
+                redlock.health().await.nodes().iter().all(NodeHealth::is_healthy)
             })
             .await;
             programs.push(redlock);
@@ -90,8 +91,7 @@ pub(crate) async fn programs_in_neighbouring_steps_exclude_each_other<A: Adapter
         }
     }
     let turns = protected.turns.load(Ordering::Relaxed);
-    println!("{turns} turns");
-    assert!(turns >= 16, "each program had a turn in each pair of steps");
+    assert!(turns >= 16, "each program had a turn in each pair of steps: {turns}");
 }
 
 /// A program that is restarted with both lists has no other connection to a server that is in both.
