@@ -80,10 +80,9 @@ const KEPT_TOKENS: usize = 32;
 #[derive(Default)]
 pub(super) struct Repetitions {
     votes: SplitVotes,
-    /// The tokens of the attempts. Their releases may be under way.
-    tokens: Vec<Token>,
-    /// The client that had the lock on a quorum of one list at the last attempt. Boxed, because it is rare.
-    holder_of_one_list: Option<Box<Token>>,
+    /// The tokens of the attempts, whose releases may be under way. Beside each of them, the client that had the lock on a
+    /// quorum of only one list.
+    tokens: Vec<(Token, Option<Token>)>,
     /// The time after which no attempt is repeated, if there is a limit.
     until: Option<Instant>,
 }
@@ -93,22 +92,24 @@ impl Repetitions {
     ///
     /// If an earlier attempt of this request has the resources, no other client holds them.
     fn after(&mut self, token: Token, failure: &mut Failure, now: Instant, random: u64) -> Option<Duration> {
-        let is_own = || failure.holder().is_some_and(|holder| self.tokens.contains(holder));
+        let is_own =
+            || failure.holder().is_some_and(|holder| self.tokens.iter().any(|(own, _)| own == holder));
+        let mut holder_of_one_list = None;
         match failure.cause() {
             Cause::Contended | Cause::ContendedOnOneList if is_own() => failure.set_cause(Cause::Split),
             Cause::ContendedOnOneList => {
                 // A client that is named again is no attempt, which has ended by now: it holds the lock on its only list.
-                let holder = failure.holder().cloned().map(Box::new);
-                let is_known = holder.is_none() || holder == self.holder_of_one_list;
+                holder_of_one_list = failure.holder().cloned();
+                let before = self.tokens.last().and_then(|(_, holder)| holder.as_ref());
+                let is_known = holder_of_one_list.is_none() || holder_of_one_list.as_ref() == before;
                 failure.set_cause(if is_known { Cause::Contended } else { Cause::Split });
-                self.holder_of_one_list = holder;
             }
             _ => {}
         }
         if !failure.is_split() {
             return None;
         }
-        self.tokens.push(token);
+        self.tokens.push((token, holder_of_one_list));
         let delay = self.votes.next(random)?;
         self.until.is_none_or(|until| now + delay < until).then_some(delay)
     }
