@@ -118,6 +118,151 @@ fn a_request_for_two_resources_is_in_the_order_of_each() {
     });
 }
 
+/// Without a place, a reader would hardly ever find the gate free, or have a chance beside plain locks.
+#[test]
+fn a_reader_is_in_the_order_beside_writers_and_plain_locks() {
+    for writes in [true, false] {
+        with_watching(async move |world| {
+            let log = Log::default();
+            for _ in 0..4 {
+                let (there, redlock, log) = (world.clone(), world.redlock.clone(), Arc::clone(&log));
+                world.spawn(async move {
+                    while log.lock().unwrap().len() < 1_000 {
+                        let guard = if writes {
+                            let lock = redlock.rw_lock("a").unwrap();
+                            lock.write(TTL).wait_unbounded().await.unwrap().into_any()
+                        } else {
+                            redlock.lock("a", TTL).wait_unbounded().await.unwrap()
+                        };
+                        log.lock().unwrap().push(0);
+                        there.sleep(MS).await;
+                        guard.release().await.unwrap();
+                    }
+                });
+            }
+            let lock = world.other_client().rw_lock("a").unwrap();
+            for _ in 0..20 {
+                let guard = lock.read(TTL).wait_unbounded().await.unwrap();
+                world.sleep(MS).await;
+                guard.release().await.unwrap();
+            }
+            let turns = log.lock().unwrap().len();
+            assert!(turns < 160, "{turns} turns of 4 tasks beside 20 of a reader; they write: {writes}");
+            world.sleep(TTL).await;
+            world.nothing_left().await;
+        });
+    }
+}
+
+/// The gate expires while the lock is held, and the reader has its turn on the gate at that time.
+#[test]
+fn a_reader_is_in_the_order_beside_writers_that_hold_the_lock_for_long() {
+    with_watching(async |world| {
+        let (log, ttl) = (Log::default(), 10_000 * MS);
+        for name in 0..3 {
+            let (there, lock, log) =
+                (world.clone(), world.other_client().rw_lock("a").unwrap(), Arc::clone(&log));
+            world.spawn(async move {
+                while log.lock().unwrap().len() < 100 {
+                    let guard = lock.write(ttl).wait_unbounded().await.unwrap();
+                    log.lock().unwrap().push(name);
+                    there.sleep(3_000 * MS).await;
+                    guard.release().await.unwrap();
+                }
+            });
+        }
+        let lock = world.redlock.rw_lock("a").unwrap();
+        for _ in 0..10 {
+            let guard = lock.read(ttl).wait_unbounded().await.unwrap();
+            world.sleep(MS).await;
+            guard.release().await.unwrap();
+        }
+        let turns = log.lock().unwrap().len();
+        assert!(turns < 60, "{turns} turns of 3 writers beside 10 of a reader");
+    });
+}
+
+/// No reservation is left to expire.
+#[test]
+fn many_readers_and_writers_take_turns_without_delay() {
+    with_watching(async |world| {
+        let (clients, log) = ([world.other_client(), world.other_client()], Log::default());
+        for number in 0..16 {
+            let lock = clients[number % 2].rw_lock("a").unwrap();
+            let (there, log) = (world.clone(), Arc::clone(&log));
+            world.spawn(async move {
+                for round in 0..20 {
+                    if (number + round) % 4 == 0 {
+                        let guard = lock.write(TTL).wait_unbounded().await.unwrap();
+                        there.sleep(MS).await;
+                        guard.release().await.unwrap();
+                    } else {
+                        let guard = lock.read(TTL).wait_unbounded().await.unwrap();
+                        there.sleep(MS).await;
+                        guard.release().await.unwrap();
+                    }
+                    log.lock().unwrap().push(0);
+                }
+            });
+        }
+        let all = async {
+            while log.lock().unwrap().len() < 320 {
+                world.sleep(MS).await;
+            }
+        };
+        let ((), took) = world.time(all).await;
+        assert!(took < 2_000 * MS, "320 turns took {took:?}");
+    });
+}
+
+/// The turn of one reader is that of all readers that wait, unless another request has waited longer.
+#[test]
+fn waiting_readers_share_a_turn() {
+    with_watching(async |world| {
+        let (log, last) = (Log::default(), world.other_client());
+        let guard = world.redlock.rw_lock("a").unwrap().write(TTL).await.unwrap();
+        for name in 0..6 {
+            let lock = world.other_client().rw_lock("a").unwrap();
+            let (there, log) = (world.clone(), Arc::clone(&log));
+            world.spawn(async move {
+                let guard = lock.read(TTL).wait_unbounded().await.unwrap();
+                log.lock().unwrap().push(name);
+                there.sleep(50 * MS).await;
+                guard.release().await.unwrap();
+            });
+            world.sleep(MS).await;
+        }
+        contend(&world, &last, 9, &log);
+        world.sleep(MS).await;
+        guard.release().await.unwrap();
+        world.sleep(40 * MS).await;
+        let mut together = log.lock().unwrap().clone();
+        together.sort_unstable();
+        assert_eq!(vec![0, 1, 2, 3, 4, 5], together);
+        world.sleep(TTL).await;
+        assert_eq!(Some(&9), log.lock().unwrap().last());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_reader_that_gives_up_leaves_its_place_and_that_on_the_gate() {
+    with_watching(async |world| {
+        let (hasty, last) = (world.other_client().rw_lock("a").unwrap(), world.other_client());
+        let (guard, gate) =
+            (reserving(&world).await, world.other_client().lock("a:writer", TTL).await.unwrap());
+        assert!(hasty.read(TTL).max_wait(10 * MS).await.is_err());
+        world.settle().await;
+        guard.release().await.unwrap();
+        gate.release().await.unwrap();
+        for name in ["a", "a:writer"] {
+            let holders: Vec<_> = world.nodes.iter().filter_map(|node| node.inner().holder(name)).collect();
+            assert!(holders.is_empty(), "{name:?} is reserved for a request that has ended");
+            drop(last.lock(name, TTL).try_now().await.unwrap().unwrap());
+        }
+    });
+}
+
 /// The other resource is held for long: the request takes no turn away from the others, and has the lock once it is free.
 #[test]
 fn a_request_for_two_resources_passes_a_turn_on_that_it_cannot_use() {

@@ -310,6 +310,8 @@ macro_rules! __conformance_cases {
             places::a_fenced_request_has_a_place [places fencing]
             places::a_request_for_two_resources_has_its_turn_on_each [places]
             places::the_number_of_waiters_and_the_position_are_correct [places inspect]
+            places::a_reader_has_its_turn_on_the_resource_or_the_gate [shared places]
+            places::readers_use_the_reservation_of_a_reader [shared places]
             release::release_frees_resources
             release::release_does_not_delete_a_resource_of_another_holder
             release::release_of_a_free_resource_returns_false

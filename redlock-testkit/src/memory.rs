@@ -451,16 +451,18 @@ impl MemoryNode {
         let mut store = self.store();
         match request {
             Request::Acquire(claim, ttl) => {
-                store.in_turn(claim, now, |store| store.acquire(claim, *ttl, now))
+                store.in_turn(claim, None, now, |store| store.acquire(claim, *ttl, now))
             }
             Request::Extend(claim, ttl) => store.extend(claim, *ttl, now),
             Request::Release(claim) => Ok(Reply::Deleted(store.release(claim, now))),
             Request::AcquireFenced(claim, ttl) => {
-                store.in_turn(claim, now, |store| store.acquire_fenced(claim, *ttl, now))
+                store.in_turn(claim, None, now, |store| store.acquire_fenced(claim, *ttl, now))
             }
             Request::Confirm(claim, ttl, token) => store.confirm(claim, *ttl, *token, now),
             Request::Refill(claim, ttl, token) => store.refill_fenced(claim, *ttl, *token, now),
-            Request::AcquireShared(claim, gate, ttl) => store.acquire_shared(claim, gate, *ttl, now),
+            Request::AcquireShared(claim, gate, ttl) => {
+                store.in_turn(claim, Some(gate), now, |store| store.acquire_shared(claim, gate, *ttl, now))
+            }
             Request::Keep(claim, ttl) => store.keep_for(claim, *ttl, now),
             Request::Inspect(resource) => {
                 let waiters = store.waiters(resource, now);
@@ -476,7 +478,8 @@ impl MemoryNode {
             }
             Request::WatchShared(resource) => {
                 let (availability, changed) = store.watch_shared(resource, now);
-                Ok(Reply::Watching(Watch::new(availability, changed)))
+                let holder = store.holder(resource, now).cloned();
+                Ok(Reply::Watching(Watch::new(availability, changed).held_by(holder)))
             }
             other => Err(NodeError::unsupported(other)),
         }

@@ -71,7 +71,8 @@ pub(crate) async fn watch<C: Connection>(
     Ok(node::Reply::Watching(watch))
 }
 
-/// Same as [`watch`], except that readers count as free. The time is read after the type, so it is only a hint.
+/// Same as [`watch`], except that readers count as free. The time and the holder are read after the type, so they are only
+/// hints.
 pub(crate) async fn watch_shared<C: Connection>(
     connection: &C,
     hub: &Hub,
@@ -80,9 +81,12 @@ pub(crate) async fn watch_shared<C: Connection>(
 ) -> Result<node::Reply, NodeError> {
     let key = key(&options.keys.prefix, resource);
     let args: &[&[u8]] = &[&key];
-    let reads = ["TYPE", "PTTL"].map(|name| Command::Other { name, args });
-    let (changed, replies) = begin_watch(connection, hub, &key, [CACHING, reads[0], reads[1]]).await?;
-    Ok(node::Reply::Watching(Watch::new(reply::shared_availability(&replies)?, changed)))
+    let reads = ["TYPE", "PTTL", "GET"].map(|name| Command::Other { name, args });
+    let (changed, replies) =
+        begin_watch(connection, hub, &key, [CACHING, reads[0], reads[1], reads[2]]).await?;
+    let (availability, holder) = replies.split_at(3.min(replies.len()));
+    let watch = Watch::new(reply::shared_availability(availability)?, changed).held_by(reply::token(holder));
+    Ok(node::Reply::Watching(watch))
 }
 
 /// Sends the commands of a watch. Returns its notification, and the replies.

@@ -27,6 +27,13 @@ pub(crate) static ACQUIRE_FENCED: Script = script!(
     "scripts/fence/acquire.lua",
     "scripts/turn_end.lua"
 );
+pub(crate) static SHARE: Script = script!(
+    "scripts/readers.lua",
+    "scripts/places.lua",
+    "scripts/turn_begin.lua",
+    "scripts/share.lua",
+    "scripts/turn_end.lua"
+);
 
 /// The end of the name of the key that has the places.
 const SUFFIX: &[u8] = b"#waiting";

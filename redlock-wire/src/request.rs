@@ -76,6 +76,7 @@ impl<'a> ClaimRequest<'a> {
         let script = match (request, place) {
             (Request::Acquire(..), Some(_)) => &places::ACQUIRE,
             (Request::AcquireFenced(..), Some(_)) => &places::ACQUIRE_FENCED,
+            (Request::AcquireShared(..), Some(_)) => &places::SHARE,
             _ => script,
         };
         Some(Self { request, claim, ttl, place, script, options })

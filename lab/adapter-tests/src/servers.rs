@@ -127,7 +127,9 @@ pub(crate) async fn nothing_left_of(clients: &[Redlock], servers: &[RedisServer]
 /// Returns the keys of all servers that are no places of waiters and no reservations for them.
 fn locks(servers: &[RedisServer]) -> Vec<String> {
     let is_lock = |server: &RedisServer, key: &String| {
-        let reserved = matches!(server.reply(&[b"GET", key.as_bytes()]), Reply::Bytes(value) if value.starts_with(b"next#"));
+        let is_reservation = |value: &[u8]| value.starts_with(b"next#") || value.starts_with(b"read##");
+        let value = server.reply(&[b"GET", key.as_bytes()]);
+        let reserved = matches!(value, Reply::Bytes(value) if is_reservation(&value));
         !reserved && !key.ends_with("#waiting")
     };
     let of = |server: &RedisServer| {

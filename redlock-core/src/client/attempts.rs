@@ -293,7 +293,7 @@ impl CheckedRequest {
             let Some(retry_cause) = failure.retry_cause() else {
                 return Err(self.error(failure));
             };
-            waiter.keep(failure.take_place());
+            waiter.keep(failure.take_place(), self.mode.gate());
             if let Some(place) = place.as_ref().filter(|_| !unconfirmed.is_empty()) {
                 if Box::pin(self.overtook(&failure, place, &mut unconfirmed, policy)).await {
                     continue;
@@ -355,15 +355,15 @@ impl CheckedRequest {
 
     /// Creates the place of this request among the waiters of all processes, which it enters when it is denied.
     ///
-    /// `None` for requests outside of the order: those that do not wait, readers, and requests that poll rarely. The last
-    /// would keep resources reserved until their next attempt.
+    /// `None` for requests outside of the order: those that do not wait, and requests that poll rarely. The last would keep
+    /// resources reserved until their next attempt.
     fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
-        let is_ordered =
-            self.mode.gate().is_none() && self.handle.keep_places() && !policy.does_not_wait(start);
+        let is_ordered = self.handle.keep_places() && !policy.does_not_wait(start);
         // A request that polls finds the reservation at its next attempt.
         let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
         let is_ordered = is_ordered && until_next <= LONGEST_POLL;
-        is_ordered.then(|| Standing::new(start, self.node_timeout() + until_next))
+        let is_reader = self.mode.gate().is_some();
+        is_ordered.then(|| Standing::new(start, self.node_timeout() + until_next, is_reader))
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.

@@ -39,10 +39,13 @@ use crate::types::resource::{IntoResource, Resource, Resources};
 /// # Order
 ///
 /// A writer that has to wait locks the *gate*, the name followed by `:writer`. While it is locked, nodes grant no new
-/// readers. Thus a writer waits for the present readers only. Further writers queue for the gate. It is released after
-/// the writer, and then readers and the next writer have the same chance.
+/// readers. Thus a writer waits for the present readers only, and for those that have waited longer. Further writers queue
+/// for the gate, which is released after the writer. Readers that wait have their turns between the writers: see [the
+/// order of waiters][order].
 ///
 /// A writer that crashes while it waits keeps readers out for at most 2 s.
+///
+/// [order]: https://github.com/redlock-rs/redlock/blob/main/docs/waiting.md#order-of-waiters
 ///
 /// # Deadlocks
 ///

@@ -37,6 +37,8 @@ enum Over {
 pub(crate) struct Standing {
     /// `None` before the first attempt was denied.
     id: Option<Token>,
+    /// True if readers may use a reservation for this place.
+    is_reader: bool,
     /// `None` while the request is not in the places of the nodes.
     entered: Option<Stay>,
     /// The start of the request, moved by the splits so far.
@@ -50,8 +52,8 @@ pub(crate) struct Standing {
 
 impl Standing {
     /// Creates the place of a request that began at `since`, and has not been denied yet.
-    pub(crate) fn new(since: Instant, reserved_for: Duration) -> Self {
-        Self { id: None, entered: None, since, reserved_for, splits: 0, if_split: Duration::ZERO }
+    pub(crate) fn new(since: Instant, reserved_for: Duration, is_reader: bool) -> Self {
+        Self { id: None, is_reader, entered: None, since, reserved_for, splits: 0, if_split: Duration::ZERO }
     }
 
     /// Returns the identity of the place, while the request is in the places.
@@ -91,7 +93,8 @@ impl Standing {
 
     /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it.
     pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {
-        self.id.get_or_insert_with(|| Token::of_place(attempt));
+        let id = if self.is_reader { Token::of_place_of_reader } else { Token::of_place };
+        self.id.get_or_insert_with(|| id(attempt));
         self.entered.get_or_insert_default();
         self.splits = if is_split { self.splits + 1 } else { 0 };
         if is_split {
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_request_has_a_place_from_its_first_denial_to_its_end() {
-        let mut standing = Standing::new(at(10), Duration::from_millis(200));
+        let mut standing = Standing::new(at(10), Duration::from_millis(200), false);
         assert_eq!(None, standing.place(at(20)));
         assert_eq!(None, standing.leave());
         standing.denied(&attempt(), false);
@@ -212,6 +215,17 @@ mod tests {
         standing.prepare(0);
         assert!(copy.is_outdated() && !copy.has_left(), "the next attempt enters the place");
         assert!(!standing.is_outdated());
+    }
+
+    #[test]
+    fn readers_may_use_the_reservation_of_a_reader() {
+        for is_reader in [false, true] {
+            let mut standing = Standing::new(at(0), Duration::from_millis(200), is_reader);
+            standing.denied(&attempt(), false);
+            let id = standing.id().unwrap();
+            assert!(id.is_place());
+            assert_eq!(is_reader, id.is_place_of_reader());
+        }
     }
 
     #[test]
@@ -262,7 +276,7 @@ mod tests {
 
     #[test]
     fn each_split_costs_more_time_than_the_one_before() {
-        let mut standing = Standing::new(at(0), Duration::from_millis(200));
+        let mut standing = Standing::new(at(0), Duration::from_millis(200), false);
         let mut waited = || {
             standing.prepare(0);
             standing.denied(&attempt(), true);

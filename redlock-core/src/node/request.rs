@@ -92,6 +92,11 @@ pub enum Request {
     /// absent or has readers. The time of this reader is the TTL then. If the token reads all resources already, the
     /// request is granted, nothing is changed, and the gate does not matter. Otherwise denied, and nothing is changed.
     ///
+    /// A request with a [place](super::Place) has its place on each resource and on the gate, as in
+    /// [`Acquire`](Request::Acquire). If it is granted, a gate that was reserved for it is reserved for the next place. For
+    /// every reader, with a place or without, what is reserved for a [reader](super::Token::is_place_of_reader) counts as
+    /// absent. While a resource is reserved in this way, the gate does not matter.
+    ///
     /// A backend that supports this states it in its [profile](super::Profile::shared), for this operation
     /// and for [`WatchShared`](Request::WatchShared).
     AcquireShared(Claim, Resource, Ttl),
@@ -113,7 +118,9 @@ pub enum Request {
     /// A later change by any client completes [`Watch::changed`](super::Watch::changed). Without this operation, the
     /// core polls. A backend that supports this states it in its [profile](super::Profile::watch).
     Watch(Resource),
-    /// Begins to watch a resource for a reader. Same as [`Watch`](Request::Watch), except that readers count as free.
+    /// Begins to watch a resource, or a gate, for a reader.
+    ///
+    /// Same as [`Watch`](Request::Watch), except that readers count as free.
     WatchShared(Resource),
     /// Ends the quarantine of the server, for all clients: the caller asserts that no lock was lost.
     ///

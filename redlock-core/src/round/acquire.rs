@@ -95,8 +95,17 @@ pub(crate) enum Lane {
 
 impl InLine {
     /// Sets the claim of the next releases, which keep the place.
-    fn stay(&mut self, claim: &Claim, now: Instant) {
-        self.staying = self.standing.place(now).map(|place| claim.with_place(place));
+    fn stay(&mut self, record: &Record, now: Instant) {
+        let place = self.standing.place(now);
+        self.staying = place.map(|place| awaited(record).with_place(place));
+    }
+}
+
+/// Returns the claim on all resources on which the request has its places: a reader waits for its gate, too.
+fn awaited(Record { claim, mode, .. }: &Record) -> Claim {
+    match mode.gate() {
+        None => claim.clone(),
+        gate => claim.on(claim.all_resources().with_gate(gate)),
     }
 }
 
@@ -195,7 +204,7 @@ impl Acquire {
         let is_denied = matches!(decision, Decision::Lost(Some(Lost::Denied)));
         let Some(place) = self.place.as_mut().filter(|_| is_denied) else { return false };
         place.standing.denied(self.record.claim.token(), self.votes.tally().granted() > 0);
-        place.stay(&self.record.claim, now);
+        place.stay(&self.record, now);
         true
     }
 
@@ -253,7 +262,7 @@ impl Acquire {
                 let place = self.place.as_mut().filter(waits);
                 let lane = if place.is_some() { Lane::Stay } else { Lane::Release };
                 if let Some(place) = place {
-                    place.stay(&self.record.claim, at);
+                    place.stay(&self.record, at);
                 }
                 let has_entered = self.has_place() && matches!(outcome, Outcome::Denied(_));
                 self.votes.put(node, outcome, server, at);
@@ -330,7 +339,7 @@ impl Round for Acquire {
             }
             (Lane::Leave, _) => {
                 let place = self.place.as_ref()?.standing.left()?;
-                Some(Request::Release(Claim::of_place(claim.all_resources().clone(), place)))
+                Some(Request::Release(Claim::of_place(claim.all_resources().with_gate(mode.gate()), place)))
             }
             (Lane::Claim, State::Lost { is_abandoned: true, .. }) => None,
             (Lane::Claim, _) if is_released() => None,

@@ -8,7 +8,7 @@ use crate::types::token::Token;
 ///
 /// A node serves the waiters in the order of the time that they have waited, so the clocks of clients and nodes need not
 /// agree. [`Request::Acquire`](crate::node::Request::Acquire) and [`Request::Release`](crate::node::Request::Release)
-/// state the effects of a place. Only a claim on a single resource has one.
+/// state the effects of a place. A request for several resources has its place on each of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Place {

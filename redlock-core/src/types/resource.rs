@@ -125,6 +125,16 @@ impl Resources {
         }
     }
 
+    /// Returns the list with the gate of a reader, if there is one.
+    pub(crate) fn with_gate(&self, gate: Option<&Resource>) -> Self {
+        let Some(gate) = gate else { return self.clone() };
+        let mut resources = self.0.to_vec();
+        if let Err(position) = resources.binary_search(gate) {
+            resources.insert(position, gate.clone());
+        }
+        Self(resources.into())
+    }
+
     /// Creates a list of one resource, the most frequent case.
     fn single(resource: Resource) -> Self {
         Self(Arc::new([resource]))

@@ -22,8 +22,11 @@ pub struct Token(Arc<[u8]>);
 /// The token of all readers together.
 const READERS: &[u8] = b"readers#0000000000000000000000000000000000000000";
 
-/// The label of the places of waiting requests.
+/// The beginning of the places of waiting requests, except readers.
 const PLACE: &[u8] = b"next#";
+
+/// The beginning of the places of waiting readers. An owner label has no `#`, so no lock has such a token.
+const PLACE_OF_READER: &[u8] = b"read##";
 
 /// The number of hexadecimal digits of the random part.
 ///
@@ -83,6 +86,12 @@ impl Token {
         Self([PLACE, &attempt.0[random..]].concat().into())
     }
 
+    /// Same as [`of_place`](Self::of_place), for the request of a reader.
+    pub(crate) fn of_place_of_reader(attempt: &Self) -> Self {
+        let random = attempt.0.len().saturating_sub(RANDOM);
+        Self([PLACE_OF_READER, &attempt.0[random..]].concat().into())
+    }
+
     /// Returns whether the release of this token reserves the resource for no waiter: one of 16 tokens.
     pub(crate) fn is_of_open_turn(&self) -> bool {
         self.0.last().is_some_and(|byte| byte % 16 == 0)
@@ -90,7 +99,25 @@ impl Token {
 
     /// Returns whether this is the place of a request, for which the resource is reserved.
     pub(crate) fn is_place(&self) -> bool {
-        self.0.starts_with(PLACE) && self.0.len() == PLACE.len() + RANDOM
+        self.has_random_after(PLACE) || self.is_place_of_reader()
+    }
+
+    /// Returns whether this is the place of a reader that waits.
+    ///
+    /// A resource with this value is reserved for readers. Any reader may use it.
+    ///
+    /// ```
+    /// # use redlock_core::node::Token;
+    /// // A backend acquires a resource with this value for a reader, and denies it to everyone else.
+    /// let reserved = Token::from_bytes(format!("read##{}", "5".repeat(40)));
+    /// assert!(reserved.is_place_of_reader());
+    /// ```
+    pub fn is_place_of_reader(&self) -> bool {
+        self.has_random_after(PLACE_OF_READER)
+    }
+
+    fn has_random_after(&self, beginning: &[u8]) -> bool {
+        self.0.starts_with(beginning) && self.0.len() == beginning.len() + RANDOM
     }
 
     /// Returns the token itself, for requests. Do not log it.

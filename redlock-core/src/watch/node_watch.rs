@@ -34,7 +34,7 @@ pub(super) struct Active {
 pub(crate) struct NodeWatch<'a> {
     peer: &'a Peer,
     resource: &'a Resource,
-    /// True if readers count as free.
+    /// True if readers, and reservations for them, count as free.
     for_reader: bool,
     /// The place of the request, if it has one: a resource that is reserved for it counts as free.
     place: Option<Token>,
@@ -81,10 +81,17 @@ impl<'a> NodeWatch<'a> {
         let Phase::Armed(active) = &self.phase else { return None };
         Some(match &active.holder {
             holder if holder.is_some() && *holder == self.place => Reserved::Own,
+            Some(_) if self.is_for_readers() => Reserved::Nothing,
             Some(holder) if holder.is_place() => Reserved::Other(holder),
-            None if active.view == NodeView::Free => Reserved::Nothing,
+            _ if active.view == NodeView::Free => Reserved::Nothing,
             _ => Reserved::Held,
         })
+    }
+
+    /// Returns whether the node has reserved the resource for readers, and the request is one of a reader.
+    pub(super) fn is_for_readers(&self) -> bool {
+        let Phase::Armed(active) = &self.phase else { return false };
+        self.for_reader && active.holder.as_ref().is_some_and(Token::is_place_of_reader)
     }
 
     /// Continues an active watch of an earlier request, which replaces a query.
@@ -171,9 +178,13 @@ impl<'a> NodeWatch<'a> {
                     let in_time = polled.is_pending() && !time_limit.has_passed(now);
                     match polled {
                         Poll::Ready(Ok(watch)) => {
-                            let is_reserved = self.place.is_some() && watch.holder == self.place;
+                            let is_usable = |holder: &Token| {
+                                self.place.as_ref() == Some(holder)
+                                    || self.for_reader && holder.is_place_of_reader()
+                            };
+                            let is_usable = watch.holder.as_ref().is_some_and(is_usable);
                             let availability =
-                                if is_reserved { Availability::Free } else { watch.availability };
+                                if is_usable { Availability::Free } else { watch.availability };
                             let view = view(availability, now);
                             self.interval.replied(view, watch.holder.clone());
                             (self.watched, self.notified) = (true, false);

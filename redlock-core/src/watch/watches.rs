@@ -46,8 +46,8 @@ impl<'a> Watches<'a> {
     /// A reader has a `gate`. For it, readers of the resources count as free.
     pub(crate) fn new(nodes: &'a Arc<Nodes>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
         let watches = |peer: &'a Peer| {
-            let of_claim = resources.iter().map(|resource| NodeWatch::new(peer, resource, gate.is_some()));
-            of_claim.chain(gate.map(|gate| NodeWatch::new(peer, gate, false))).collect()
+            let all = resources.iter().chain(gate);
+            all.map(|resource| NodeWatch::new(peer, resource, gate.is_some())).collect()
         };
         let by_node = nodes.peers.iter().map(watches).collect();
         Self { nodes, by_node, queries: QueryPermit::None }
@@ -73,8 +73,15 @@ impl<'a> Watches<'a> {
         Parked(self.by_node.into_iter().flatten().map(NodeWatch::into_active).collect())
     }
 
+    /// Returns the watches of each node that matter for the request.
     pub(super) fn by_node(&self) -> impl Iterator<Item = (&[NodeWatch<'a>], &'a Peer)> + Clone {
-        self.by_node.iter().map(Vec::as_slice).zip(&self.nodes.peers)
+        // What is reserved for readers needs no gate.
+        let without_gate = |watches: &'_ Vec<NodeWatch<'a>>| match &watches[..] {
+            [resource, _gate] if resource.is_for_readers() => 1,
+            all => all.len(),
+        };
+        let watches = self.by_node.iter().map(move |watches| &watches[..without_gate(watches)]);
+        watches.zip(&self.nodes.peers)
     }
 
     pub(super) fn of_node(&self, node: usize) -> Option<(&[NodeWatch<'a>], &'a Peer)> {

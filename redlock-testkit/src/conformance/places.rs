@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_core::node::{Claim, Place, Reply, Request, Token};
-use redlock_core::{IntoResource, IntoResources, Position};
+use redlock_core::{IntoResource, IntoResources, Position, Resource};
 
 use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
@@ -17,7 +17,9 @@ const ONCE: &str = "a place for which a resource is reserved does not wait for i
 const OPEN: &str = "a release of a token whose last byte is a multiple of 16 reserves nothing";
 const RANK: &str = "the position of a place that waits is its rank among the places, the longest wait first, and their number";
 const COUNT: &str = "an inspection counts the places that wait";
-
+const FOR_READERS: &str =
+    "a resource or a gate that is reserved for a reader counts as absent for every reader";
+const GATE_PASSED_ON: &str = "the gate is reserved for the next place when a reader has had its turn";
 const PASSED_ON: &str = "a request that cannot use its turn passes it on, and goes to the end";
 
 /// Returns a claim of a request with this place, which has waited for some seconds.
@@ -27,8 +29,11 @@ fn waiting(resource: impl IntoResources, token: &str, place: &str, seconds: u64)
 
 /// Returns a place. The name is a hexadecimal digit, so that the identity has the format of this crate.
 fn place(name: &str, seconds: u64) -> Place {
-    let id = Token::from_bytes(format!("next#{name:0>40}"));
-    Place::new(id, Duration::from_secs(seconds), Duration::from_secs(600))
+    place_of(format!("next#{name:0>40}"), seconds)
+}
+
+fn place_of(id: String, seconds: u64) -> Place {
+    Place::new(Token::from_bytes(id), Duration::from_secs(seconds), Duration::from_secs(600))
 }
 
 /// Returns the claim that gives a place up.
@@ -160,4 +165,61 @@ pub(crate) async fn the_number_of_waiters_and_the_position_are_correct(stage: &S
     stage.release(&given_up("job", "b")).await;
     stage.release(&claim("job", "carol2")).await;
     waits(0).await;
+}
+
+/// Returns the claim of a reader with this place, which has waited for some seconds.
+fn reading(resource: impl IntoResources, token: &str, name: &str, seconds: u64) -> Claim {
+    claim(resource, token).with_place(place_of(format!("read##{name:0>40}"), seconds))
+}
+
+async fn share(stage: &Stage, claim: Claim) -> Reply {
+    let gate = Resource::new("job:gate").expect("cases use valid names");
+    stage.reply(Request::AcquireShared(claim, gate, hour())).await
+}
+
+pub(crate) async fn a_reader_has_its_turn_on_the_resource_or_the_gate(stage: &Stage) {
+    stage.acquire(&claim("job", "alice"), hour()).await;
+    stage.acquire(&claim("job:gate", "alice"), hour()).await;
+    denied(share(stage, reading("job", "bob", "b", 20)).await, OTHERS);
+    denied(stage.acquire(&waiting("job", "carol", "c", 10), hour()).await, OTHERS);
+    denied(stage.acquire(&waiting("job:gate", "dave", "d", 10), hour()).await, OTHERS);
+    stage.release(&claim("job", "alice")).await;
+    denied(stage.acquire(&claim("job", "eve"), hour()).await, RESERVED);
+    granted(share(stage, reading("job", "bob2", "b", 20)).await, OWN);
+    holds_true(stage.holds("job", "bob2").await, OWN);
+    stage.release(&claim("job:gate", "alice")).await;
+    granted(stage.acquire(&waiting("job:gate", "dave2", "d", 10), hour()).await, RESERVED);
+    denied(share(stage, reading("job", "frank", "f", 5)).await, "a reader waits for the gate");
+    denied(stage.acquire(&waiting("job:gate", "dave3", "d", 1), hour()).await, OTHERS);
+    stage.release(&claim("job:gate", "dave2")).await;
+    denied(stage.acquire(&claim("job:gate", "eve"), hour()).await, RESERVED);
+    granted(share(stage, reading("job", "frank2", "f", 5)).await, OWN);
+    denied(stage.acquire(&claim("job:gate", "eve"), hour()).await, GATE_PASSED_ON);
+    granted(stage.acquire(&waiting("job:gate", "dave4", "d", 1), hour()).await, GATE_PASSED_ON);
+    // A failed attempt keeps both places.
+    stage.release(&reading(["job", "job:gate"], "grace", "e", 5)).await;
+    stage.release(&claim("job:gate", "dave4")).await;
+    denied(stage.acquire(&claim("job:gate", "eve"), hour()).await, RESERVED);
+    stage.release(&claim("job", "bob2")).await;
+    granted(stage.release(&claim("job", "frank2")).await, "release removes the last reader");
+    granted(stage.acquire(&waiting("job", "carol2", "c", 10), hour()).await, RESERVED);
+    stage.release(&claim("job", "carol2")).await;
+    granted(share(stage, reading("job", "grace2", "e", 5)).await, OWN);
+}
+
+pub(crate) async fn readers_use_the_reservation_of_a_reader(stage: &Stage) {
+    let both = ["job", "job:gate"];
+    stage.acquire(&claim(both, "alice"), hour()).await;
+    denied(share(stage, reading("job", "bob", "b", 20)).await, OTHERS);
+    stage.release(&claim(both, "alice")).await;
+    for resource in both {
+        denied(stage.acquire(&claim(resource, "eve"), hour()).await, RESERVED);
+    }
+    granted(share(stage, claim("job", "carol")).await, FOR_READERS);
+    granted(share(stage, reading("job", "dave", "d", 5)).await, FOR_READERS);
+    granted(share(stage, reading("job", "bob2", "b", 20)).await, FOR_READERS);
+    for reader in ["carol", "dave", "bob2"] {
+        holds_true(stage.holds("job", reader).await, FOR_READERS);
+    }
+    granted(stage.acquire(&claim("job:gate", "eve"), hour()).await, "no place is left");
 }

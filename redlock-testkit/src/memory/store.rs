@@ -52,10 +52,11 @@ enum Value {
 const OPEN: u8 = 16;
 
 impl Store {
-    /// Carries out an acquisition in the order of the waiters.
+    /// Carries out an acquisition in the order of the waiters. That of a reader has a gate.
     pub(crate) fn in_turn(
         &mut self,
         claim: &Claim,
+        gate: Option<&Resource>,
         now: Instant,
         acquire: impl FnOnce(&mut Self) -> Result<Reply, NodeError>,
     ) -> Result<Reply, NodeError> {
@@ -63,10 +64,14 @@ impl Store {
         let is_preceded = |places: &mut Places| places.is_preceded(place, now);
         // The resources that were reserved for the request.
         let mut turns = Vec::new();
-        for resource in claim.resources() {
+        let awaited = || claim.resources().iter().chain(gate);
+        for resource in awaited() {
             if self.holder(resource, now) == Some(&place.id) {
-                self.remove(resource);
                 turns.push(resource);
+                // The acquisition of a reader needs to know its reservations.
+                if gate.is_none() {
+                    self.remove(resource);
+                }
             } else if self.living(resource, now).is_none()
                 && self.places.get_mut(resource).is_some_and(is_preceded)
             {
@@ -74,9 +79,16 @@ impl Store {
             }
         }
         let reply = acquire(self)?;
-        for resource in claim.resources() {
+        for resource in awaited() {
+            if turns.contains(&resource) && self.holder(resource, now) == Some(&place.id) {
+                self.remove(resource);
+            }
             if reply.is_grant() {
                 self.places.entry(resource.clone()).or_default().remove(&place.id);
+                // The gate of a reader is not set. The turn passes on.
+                if turns.contains(&resource) && self.living(resource, now).is_none() {
+                    self.reserve(resource, now);
+                }
             } else if turns.contains(&resource) {
                 // Another resource is held. The turn passes on, and the request goes to the end here.
                 self.reserve(resource, now);
@@ -88,7 +100,9 @@ impl Store {
             self.forget_places(resource);
         }
         let position = match claim.resources() {
-            [resource] => self.places.get(resource).and_then(|places| places.position(&place.id, now)),
+            [resource] if gate.is_none() => {
+                self.places.get(resource).and_then(|places| places.position(&place.id, now))
+            }
             _ => None,
         };
         Ok(match (reply, position) {
@@ -154,9 +168,14 @@ impl Store {
         if self.reads(claim, now) {
             return Ok(Reply::Granted);
         }
+        let mut is_reserved = false;
         for resource in claim.resources().iter().chain([gate]) {
             let Some(entry) = self.living(resource, now) else { continue };
             match &entry.value {
+                // Free for all readers.
+                Value::Lock(token) if token.is_place_of_reader() => is_reserved = true,
+                // These readers have waited longer than the writer that has locked the gate.
+                Value::Lock(_) if resource == gate && is_reserved => {}
                 Value::Lock(token) => return Ok(Reply::Denied(entry.denial(token, now))),
                 Value::Other if resource != gate => return Err(NodeError::wrong_type(resource)),
                 Value::Readers(_) | Value::Other => {}

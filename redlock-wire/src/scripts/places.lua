@@ -18,6 +18,6 @@ local function first_place(key)
 end
 -- Sets the key, which is absent, to a place.
 local function reserve(key, place)
-    local id, reserved = string.match(place or '', '^(next#%x+) (%d+)$')
+    local id, reserved = string.match(place or '', '^(%l+##?%x+) (%d+)$')
     if id and leave_place(key, place) == 1 then redis.call('SET', key, id, 'PX', reserved) end
 end

@@ -9,8 +9,9 @@ for position = 1, count do
     local key = KEYS[position]
     local present = redis.pcall('GET', key)
     if present == id then
-        redis.call('DEL', key)
         turns[key] = true
+        -- The script of readers needs to know its reservations.
+        if not string.find(id, '^read##') then redis.call('DEL', key) end
     elseif not present then
         local first, first_score = first_place(key)
         if first and first ~= place and first_score > score(waited) then reserve(key, first) end

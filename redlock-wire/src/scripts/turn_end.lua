@@ -2,8 +2,11 @@ end
 local reply = acquire()
 for position = 1, count do
     local key = KEYS[position]
+    if turns[key] and redis.pcall('GET', key) == id then redis.call('DEL', key) end
     if type(reply) ~= 'table' then
         leave_place(key, place)
+        -- The gate of a reader is not set. The turn passes on.
+        if turns[key] and not redis.pcall('GET', key) then reserve(key, (first_place(key))) end
     elseif turns[key] then
         -- Another key is held. The turn passes on, and the request goes to the end here.
         reserve(key, (first_place(key)))

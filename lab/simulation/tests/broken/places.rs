@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redlock_core::node::{
-    self, Claim, LockNode, NodeError, Place, Profile, Reply, Request, Token, async_trait,
+    self, Claim, Denial, LockNode, NodeError, Place, Profile, Reply, Request, Token, async_trait,
 };
 use redlock_core::{IntoResources, Position, Resource};
 use redlock_testkit::MemoryNode;
@@ -25,6 +25,8 @@ enum Flaw {
     ForgetsSeveralResources,
     RanksFromTheEnd,
     CountsPlacesForever,
+    ForgetsReaders,
+    KeepsReservationsForOneReader,
 }
 
 /// Each flaw, the case that catches it, and the message of the case.
@@ -45,6 +47,12 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         CountsPlacesForever,
         "the_number_of_waiters_and_the_position_are_correct",
         "counts the places that wait",
+    ),
+    (ForgetsReaders, "a_reader_has_its_turn_on_the_resource_or_the_gate", "counts as absent for its request"),
+    (
+        KeepsReservationsForOneReader,
+        "readers_use_the_reservation_of_a_reader",
+        "counts as absent for every reader",
     ),
 ];
 
@@ -124,6 +132,15 @@ impl Node {
         }
     }
 
+    /// Returns whether a resource or the gate is reserved for another reader.
+    fn is_reserved_for_another(&self, claim: &Claim, gate: &Resource) -> bool {
+        claim.resources().iter().chain([gate]).any(|resource| {
+            let holder = self.memory.holder(resource);
+            let other = holder.filter(|holder| claim.place().is_none_or(|place| place.id != *holder));
+            other.is_some_and(|holder| holder.is_place_of_reader())
+        })
+    }
+
     /// Returns the same claim without its place.
     fn placeless(claim: &Claim) -> Claim {
         let resources = claim.resources().into_resources().expect("the names are valid");
@@ -155,12 +172,24 @@ impl node::Backend for Node {
             }
             Request::AcquireFenced(claim, ttl) => Request::AcquireFenced(self.taken_for(claim), *ttl),
             Request::Inspect(resource) => Request::Inspect(resource.clone()),
+            Request::AcquireShared(claim, gate, ttl) if self.flaw == ForgetsReaders => {
+                Request::AcquireShared(Self::placeless(claim), gate.clone(), *ttl)
+            }
+            Request::AcquireShared(claim, gate, _)
+                if self.flaw == KeepsReservationsForOneReader
+                    && self.is_reserved_for_another(claim, gate) =>
+            {
+                return Ok(Reply::Denied(Denial::default()));
+            }
+            Request::AcquireShared(claim, gate, ttl) => {
+                Request::AcquireShared(self.taken_for(claim), gate.clone(), *ttl)
+            }
             other => return Err(NodeError::unsupported(other)),
         };
         Ok(self.stated(self.memory.call(request).await?))
     }
 
     fn profile(&self) -> Profile {
-        Profile::default().with_places().with_fencing().with_inspect()
+        Profile::default().with_places().with_fencing().with_inspect().with_shared()
     }
 }
