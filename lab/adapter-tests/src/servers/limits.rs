@@ -72,10 +72,11 @@ pub(crate) async fn max_attempts_limits_the_attempts<A: Adapter>() {
     assert_eq!(ErrorKind::Contended, request.await.unwrap_err().kind());
     redlock.close().await;
     assert_eq!(1, count("set") - sets, "the first attempt");
-    assert_eq!(
-        6,
-        count("evalsha") - scripts,
-        "its release, two attempts with releases, and the end of the place"
+    // A server that replies to the last attempt after the end of the place is notified of the end again.
+    let scripts = count("evalsha") - scripts;
+    assert!(
+        (6..=7).contains(&scripts),
+        "its release, two attempts with releases, and the end of the place: {scripts}"
     );
 }
 
