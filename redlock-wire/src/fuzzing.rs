@@ -43,7 +43,7 @@ pub fn server(info: &[u8]) -> String {
 
 /// Returns the scripts by name. They are what the simulated servers of the laboratory run.
 #[must_use]
-pub fn scripts() -> [(&'static str, &'static str); 11] {
+pub fn scripts() -> [(&'static str, &'static str); 13] {
     [
         ("acquire", commands::ACQUIRE.text),
         ("acquire_in_turn", places::ACQUIRE.text),
@@ -52,7 +52,9 @@ pub fn scripts() -> [(&'static str, &'static str); 11] {
         ("inspect", commands::INSPECT.text),
         ("keep", commands::KEEP.text),
         ("share", commands::SHARE.text),
+        ("share_in_turn", places::SHARE.text),
         ("acquire_fenced", fence::ACQUIRE.text),
+        ("acquire_fenced_in_turn", places::ACQUIRE_FENCED.text),
         ("confirm", fence::CONFIRM.text),
         ("refill", fence::REFILL.text),
         ("admission", look::LOOK.text),

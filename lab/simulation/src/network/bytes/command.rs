@@ -72,6 +72,8 @@ impl Effect {
 }
 
 fn of_script(name: &str, keys: &[Vec<u8>], token: &[u8], reply: &Reply) -> Option<Effect> {
+    // The order of waiters changes neither the claim nor the votes.
+    let name = name.strip_suffix("_in_turn").unwrap_or(name);
     let is_counted = matches!(name, "acquire_fenced" | "confirm" | "refill");
     let (operation, keys) = match name {
         "acquire" => (Operation::Acquire, keys),
