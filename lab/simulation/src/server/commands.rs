@@ -161,8 +161,13 @@ impl Shared {
         }
         let tokens: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         for token in tokens {
-            let first = |claims: &Claims| claims.get(token).and_then(|keys| keys.values().min().copied());
-            let (earlier, later) = (first(before), first(after));
+            // A lock ends with its first key. A place has each of its reservations alone.
+            let is_place = token.starts_with(b"next#") || token.starts_with(b"read##");
+            let end = |claims: &Claims| {
+                let ends = claims.get(token)?.values().copied();
+                if is_place { ends.max() } else { ends.min() }
+            };
+            let (earlier, later) = (end(before), end(after));
             if earlier != later && own.as_ref() != Some(token) {
                 let until = later.map_or(self.world.now(), |later| redis.true_time(later));
                 let token = self.recorder.number(&Token::from_bytes(token));
