@@ -20,7 +20,7 @@ pub struct Denial {
     /// Such a denial names no holder because there is none. Without this, a denial that names no holder may be caused by
     /// any client.
     pub is_gone: bool,
-    /// The position of the [place](super::Place) that the request has entered with this denial.
+    /// The position of the [place](crate::node::Place) that the request has entered with this denial.
     ///
     /// It is the position among the places that wait. A place for which the resource is reserved no longer waits.
     pub position: Option<Position>,
