@@ -83,7 +83,7 @@ fn programs_in_neighbouring_steps_exclude_each_other() {
     }
 }
 
-/// What the middle step is for.
+/// Shows that the middle step is necessary.
 #[test]
 fn without_the_middle_step_two_programs_hold_one_lock() {
     with_nodes(7, async |world| {

@@ -137,10 +137,10 @@ impl Inspection {
 
     /// Returns the number of waiters, if a quorum of nodes states it.
     ///
-    /// Each of these waiters is a process: all of its tasks share one [place], that of its first task. Clients without a
-    /// place, such as readers and other libraries, are not counted. Nodes may differ, because a place reaches one after the
-    /// other; the number is the median of those that they state. It includes a waiter that has died, until its place ends
-    /// after some seconds, and one for which the lock is [reserved](LockStatus::Free).
+    /// Each of these waiters is a process: all of its tasks share one [place], that of its first task. Only readers have a
+    /// place each. Clients without a place, such as other libraries, are not counted. Nodes may differ, because a place
+    /// reaches one after the other; the number is the median of those that they state. It includes a waiter that has died,
+    /// until its place ends after at most 12 s, and one for which the lock is [reserved](LockStatus::Free).
     ///
     /// `None` if the nodes keep no [places](crate::node::Place), or their users may not count them.
     ///

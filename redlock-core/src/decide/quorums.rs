@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// What the rule protects from: without the middle step, or with a quorum of either list, two quorums do not meet.
+    /// Without the middle step, or with a quorum of either list, two quorums need not share a node.
     #[test]
     fn one_quorum_instead_of_both_does_not_meet() {
         let (previous, current) = (0b00111, 0b11111);

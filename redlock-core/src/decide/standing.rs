@@ -125,7 +125,7 @@ impl Stay {
     }
 }
 
-/// What a node has reserved, in the eyes of one request.
+/// The reservation on one node, as one request sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reserved<'a> {
     /// Nothing: the resource is held.

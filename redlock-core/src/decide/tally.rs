@@ -76,7 +76,7 @@ pub(crate) enum Cause {
     Denied,
 }
 
-/// What the votes of one list, or of all lists, allow to conclude.
+/// The possible results of a round, according to the votes of one list or of all lists.
 #[derive(Clone, Copy, Debug)]
 struct Outlook {
     is_won: bool,
@@ -226,7 +226,7 @@ impl fmt::Display for Others {
 pub(crate) struct Missing {
     tally: Tally,
     nodes: usize,
-    /// What the nodes are called.
+    /// The word for the nodes in messages.
     name: &'static str,
 }
 

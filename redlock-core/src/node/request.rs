@@ -46,9 +46,10 @@ pub enum Request {
     /// holds the token. Neither is an error. A key with a value that is not a lock is left as it is, and is not an
     /// error here.
     ///
-    /// If the claim has a [place](super::Place), the place enters the places of each resource first, or leaves them if it no
-    /// longer waits. A resource that is reserved for the place is not entered. Then a resource that was deleted is reserved for the place that has waited longest, if there is one. The exception
-    /// is a token whose last byte is a multiple of 16: other clients get their chance.
+    /// If the claim has a [place](super::Place), the place first enters the places of each resource, except a resource that
+    /// is reserved for it. If it no longer waits, it leaves them. Then a resource that was deleted is reserved for the place
+    /// that has waited longest, if there is one. The exception is a token whose last byte is a multiple of 16: other clients
+    /// get their chance.
     Release(Claim),
     /// Acquires the claim, and raises the counters of its resources.
     ///

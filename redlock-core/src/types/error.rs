@@ -366,8 +366,9 @@ impl Error {
     /// Returns the position of the request among the waiters when it gave up, if it is known.
     ///
     /// It is the position on the nodes, at the last attempt. Each of these waiters is a process: all of its tasks share one
-    /// [place], that of its first task. Clients without a place, such as readers and other libraries, are not counted. The
-    /// rank and the number are those that the median of the nodes states.
+    /// [place], that of its first task. Only readers have a place each. Clients without a place, such as other libraries, are
+    /// not counted. The rank and the number are the medians of those that the nodes state. Readers, and requests for several
+    /// resources, are counted but have no position.
     ///
     /// If the request waited for its turn among the tasks of this process, it is the position among these tasks. The task
     /// that has the turn counts until it holds the lock.

@@ -75,7 +75,7 @@ impl<'a> Watches<'a> {
 
     /// Returns the watches of each node that matter for the request.
     pub(super) fn by_node(&self) -> impl Iterator<Item = (&[NodeWatch<'a>], &'a Peer)> + Clone {
-        // What is reserved for readers needs no gate.
+        // A reader may use a resource that is reserved for readers while the gate is locked.
         let without_gate = |watches: &'_ Vec<NodeWatch<'a>>| match &watches[..] {
             [resource, _gate] if resource.is_for_readers() => 1,
             all => all.len(),

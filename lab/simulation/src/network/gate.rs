@@ -1,6 +1,6 @@
 //! The restart admission of a node, as one client knows it. The state and the rules are those of `redlock-wire`.
 //!
-//! What is different here is the transport. On a stream, a loss and a change of the stamp arrive before any later reply, so
+//! Only the transport differs. On a stream, a loss and a change of the stamp arrive before any later reply, so
 //! each reply contains their numbers. With datagrams there is no such order, so a look follows each request, as over
 //! connections that may change their socket.
 
