@@ -26,10 +26,15 @@ fn contend(world: &World, redlock: &Redlock, name: u32, log: &Log) {
 
 /// Acquires the lock with a token whose release reserves the lock for a waiter: 15 of 16 tokens.
 async fn reserving(world: &World) -> Guard {
+    reserving_on(world, 0).await
+}
+
+/// Same as [`reserving`], with the number of a node that replies.
+async fn reserving_on(world: &World, node: usize) -> Guard {
     loop {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         world.settle().await;
-        let token = world.nodes[0].inner().holder("a").unwrap();
+        let token = world.nodes[node].inner().holder("a").unwrap();
         if token.as_bytes().last().unwrap() % 16 != 0 {
             return guard;
         }
@@ -372,6 +377,28 @@ fn a_request_that_polls_rarely_has_no_place() {
             assert_eq!(has_place, is_reserved, "{delay:?}");
         });
     }
+}
+
+/// With two failed nodes of five, the first denial decides the round, before contention is certain.
+#[test]
+fn a_request_has_its_place_while_a_minority_of_nodes_is_down() {
+    with_watching(async |world| {
+        for node in &world.nodes[..2] {
+            node.inject(Fault::unavailable());
+        }
+        let log = Log::default();
+        let clients: Vec<_> = (0..6).map(|_| world.other_client()).collect();
+        let guard = reserving_on(&world, 4).await;
+        for (name, client) in (0..).zip(&clients) {
+            contend(&world, client, name, &log);
+            world.sleep(MS).await;
+        }
+        let waiters = world.redlock.inspect("a").await.unwrap().waiters();
+        assert_eq!(Some(6), waiters);
+        guard.release().await.unwrap();
+        world.sleep(TTL).await;
+        assert_eq!(vec![0, 1, 2, 3, 4, 5], *log.lock().unwrap());
+    });
 }
 
 /// A round is decided by a quorum of replies. The other nodes must know the waiter too.

@@ -26,6 +26,7 @@ pub fn stories() -> Vec<Story> {
     vec![
         uncontended(),
         hand_over(),
+        first_come(),
         hung_node(),
         dead_minority(),
         hung_majority(),
@@ -97,6 +98,21 @@ fn hand_over() -> Story {
         },
     )
     .opens_at(2_530)
+}
+
+fn first_come() -> Story {
+    let returns = Client::at(500).works(800).waits(6_000).rests(50);
+    let waits = |at| Client::at(at).works(800).waits(6_000);
+    story(
+        "first-come",
+        "First come, first served",
+        [
+            "Two clients wait, and the holder requests the lock again soon after its release.",
+            "The nodes reserve the lock for the client that has waited longest, so the first holder has its second turn after both.",
+        ],
+        Setup { lasts: 5_000, ..setup(vec![returns, waits(700), waits(900)]) },
+    )
+    .opens_at(3_100)
 }
 
 fn hung_node() -> Story {

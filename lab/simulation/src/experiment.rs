@@ -414,7 +414,7 @@ impl Experiment {
         injection.kill();
         injector.calm();
         if self.is_about_waiting() {
-            waiting::contend(simulation, servers);
+            waiting::contend(self.seed, simulation, servers, clients);
         }
         clients.iter().for_each(Client::close);
         world.pass_until_ended(SETTLED_AFTER / 2, &mut proceeds)?;
@@ -436,9 +436,7 @@ impl Experiment {
 
     fn check_waiting(&self, history: &History) -> Vec<Violation> {
         if self.is_about_waiting() {
-            // The servers of the whole stack notify of all changes, as the first kind does.
-            let seed = if self.whole { 0 } else { self.seed };
-            check_waiting(history, &waiting::expectations(seed))
+            check_waiting(history, &waiting::expectations(self))
         } else {
             Vec::new()
         }

@@ -264,6 +264,8 @@ pub enum EventKind {
         token: TokenNumber,
         /// `true` if it waits for the outcome.
         waits: bool,
+        /// `true` if the turn that follows is open: nodes reserve the resource for no waiter.
+        is_open: bool,
     },
     /// The holder starts to keep the lock for a time. From here on, the lease is not valid.
     Keeping {

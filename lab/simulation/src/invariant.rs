@@ -13,7 +13,7 @@
 //! | I9 | no client waits for a minority | [`Invariant::Minority`] |
 //! | | a failure is never reported as contention, nor a held lease as lost or expired | [`Invariant::Honesty`] |
 //! | | a waiter acquires a lock that becomes free | [`Invariant::Waking`] |
-//! | | every waiter is served in the end | [`Invariant::Fairness`] |
+//! | | every waiter is served in the end, and in order | [`Invariant::Fairness`] |
 //! | | waiting costs few requests | [`Invariant::Cost`] |
 //! | | a request that arrives twice counts once | [`Invariant::Counting`] |
 //!
@@ -72,7 +72,7 @@ pub enum Invariant {
     Honesty,
     /// A waiter acquires a lock that becomes free.
     Waking,
-    /// Every waiter is served in the end.
+    /// Every waiter is served in the end, and in order.
     Fairness,
     /// Waiting costs few requests.
     Cost,
@@ -191,7 +191,7 @@ impl Invariant {
                 "A failure is never reported as contention, nor a held lease as lost or expired."
             }
             Self::Waking => "A waiter acquires a lock that becomes free.",
-            Self::Fairness => "Every waiter is served in the end.",
+            Self::Fairness => "Every waiter is served in the end, and in order.",
             Self::Cost => "Waiting costs few requests.",
             Self::Counting => "A request that arrives twice counts once.",
         }

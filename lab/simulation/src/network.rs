@@ -87,6 +87,8 @@ struct State {
     pushes_are_unordered: bool,
     /// The notifications of changes; `None` if servers send none.
     notifications: Option<Notifications>,
+    /// True if servers keep the places of waiting requests. Servers that receive bytes always do.
+    keeps_places: bool,
     /// The longest TTL, if clients check whether servers may have lost locks.
     longest_ttl: Option<Duration>,
     /// The number of the last request.
@@ -125,6 +127,7 @@ impl Network {
             breaks_are_noticed: false,
             pushes_are_unordered: false,
             notifications,
+            keeps_places: true,
             longest_ttl,
             calls: 0,
             calls_of_claims: Arc::default(),
@@ -195,6 +198,13 @@ impl Network {
     /// By default they send no notifications.
     pub fn set_notifications(&self, notifications: Notifications) {
         self.state().notifications = Some(notifications);
+    }
+
+    /// Makes servers keep no places of waiting requests, like a custom backend without an order.
+    ///
+    /// It has no effect on servers that receive bytes.
+    pub(crate) fn forget_places(&self) {
+        self.state().keeps_places = false;
     }
 
     /// Makes clients notice each broken connection soon.

@@ -25,7 +25,7 @@ use redlock_testkit::sim::{Clock, Process};
 
 use self::commands::Arrived;
 pub use self::machine::Persistence;
-use self::machine::{Machine, Memory, Redis};
+use self::machine::{Data, Machine, Memory, Redis, changes, is_place};
 use crate::history::{self, EventKind, FaultKind, Place, Recorder};
 
 /// A simulated lock server. Clones are handles to the same server.
@@ -427,11 +427,15 @@ impl Server {
     ///
     /// The history thus has the order in which requests were carried out.
     fn carry_out(&self, state: &mut State, delivery: &Delivery) -> Carried {
-        let Executed { outcome, until } = state.machine.memory().carry_out(&delivery.request);
+        let memory = state.machine.memory();
+        let before = memory.reservations();
+        let Executed { outcome, until } = memory.carry_out(&delivery.request);
+        let after = memory.reservations();
         let again = delivery.spent.swap(true, Ordering::Relaxed);
         let (request, travelled) = (delivery.shown, delivery.travelled);
         let reply = history::Reply::of(&outcome);
         self.0.recorder.record(EventKind::CarriedOut { request, reply, until, travelled, again });
+        self.record_moved(changes(&before, &after, self.0.world.now()));
         let look = delivery.look.as_ref().map(|command| self.carry_look(state, command).reply);
         Carried { outcome, pushed: state.pushed(), look, clock: self.clock(state) }
     }
@@ -464,8 +468,9 @@ impl Server {
         self.record_moved(locks);
     }
 
+    /// Records the loss of locks. That of a reservation changes the order only.
     fn record_loss(&self, lost: &[Token]) {
-        for token in lost {
+        for token in lost.iter().filter(|token| !is_place(token.as_bytes())) {
             let token = self.0.recorder.number(token);
             self.0.recorder.record(EventKind::Lost { server: self.0.number, token });
         }

@@ -71,6 +71,10 @@ fn attempts_are_numbered_without_gaps_and_watches_have_no_number() {
     let history = Experiment::new(3).notifies(true).run().history;
     let (mut claims, mut watches) = (BTreeSet::new(), BTreeSet::new());
     for event in &history.0 {
+        // The place of a waiting request, for which a server has reserved a resource.
+        if let EventKind::Moved { token, .. } = event.kind {
+            claims.insert(token);
+        }
         let EventKind::Sent(request) = event.kind else { continue };
         let tokens = if request.operation == Operation::Watch { &mut watches } else { &mut claims };
         tokens.insert(request.token);

@@ -113,7 +113,7 @@ impl Client {
     }
 
     async fn release(&self, guard: Guard, token: TokenNumber) {
-        self.record(EventKind::Releasing { client: self.number, token, waits: true });
+        self.record(self.network.recorder().releasing(self.number, token, true));
         let outcome = guard.release().await.map_err(|error| error.kind());
         self.record(EventKind::Released { client: self.number, token, outcome });
     }

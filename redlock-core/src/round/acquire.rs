@@ -198,11 +198,14 @@ impl Acquire {
         }
     }
 
-    /// Keeps the place of the request, if other clients have denied the attempt. Returns whether it does.
+    /// Keeps the place of the request, unless the nodes do not reply. Returns whether it does.
+    ///
+    /// If a node has failed, the cause is often not certain at the first denial. It is contention in most cases, and other
+    /// cases end the place.
     fn stay(&mut self, now: Instant) -> bool {
         let decision = self.deciding().decide(RoundKind::Acquire);
-        let is_denied = matches!(decision, Decision::Lost(Some(Lost::Denied)));
-        let Some(place) = self.place.as_mut().filter(|_| is_denied) else { return false };
+        let may_be_denied = matches!(decision, Decision::Lost(None | Some(Lost::Denied)));
+        let Some(place) = self.place.as_mut().filter(|_| may_be_denied) else { return false };
         place.standing.denied(self.record.claim.token(), self.votes.tally().granted() > 0);
         place.stay(&self.record, now);
         true
@@ -296,27 +299,23 @@ impl Acquire {
     fn reason(&self, too_slow: bool) -> Option<Failure> {
         let votes = self.deciding();
         let is_confirmation = self.confirmations.is_some();
-        let cause = match votes.decide(RoundKind::Acquire) {
-            _ if too_slow => Cause::TooSlow,
+        let failure = |cause| Failure::new(Aim::Lock, cause, votes.clone());
+        let failure = match votes.decide(RoundKind::Acquire) {
+            _ if too_slow => failure(Cause::TooSlow),
             Decision::Won | Decision::Pending | Decision::Lost(None) => return None,
-            Decision::Lost(Some(Lost::NoQuorum)) => {
-                return Some(Failure::no_quorum(Aim::Lock, votes.clone()));
-            }
+            Decision::Lost(Some(Lost::NoQuorum)) => Failure::no_quorum(Aim::Lock, votes.clone()),
             Decision::Lost(Some(Lost::Denied | Lost::Superseded)) => {
-                match votes.contention(is_confirmation) {
+                failure(match votes.contention(is_confirmation) {
                     Contention::Held if is_confirmation => Cause::ContendedBeforeConfirmation,
                     Contention::Held => Cause::Contended,
                     Contention::HeldOnOneList => Cause::ContendedOnOneList,
                     Contention::Split => Cause::Split,
                     Contention::Open => return None,
-                }
+                })
             }
         };
         let place = self.place.as_ref().filter(|place| place.staying.is_some());
-        Some(
-            Failure::new(Aim::Lock, cause, votes.clone())
-                .keeps_place(place.map(|place| place.standing.clone())),
-        )
+        Some(failure.keeps_place(place.map(|place| place.standing.clone())))
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn event(Event { at, kind }: &Event) -> String {
         }
         EventKind::FaultBegins(place, fault) => begin(*place, *fault),
         EventKind::FaultEnds(place, fault) => end(*place, *fault),
-        EventKind::Releasing { client, token, waits: false } => {
+        EventKind::Releasing { client, token, waits: false, .. } => {
             format!("c{client} releases {token} without waiting for the outcome")
         }
         EventKind::Calm => "all incidents end, and the clients complete".into(),

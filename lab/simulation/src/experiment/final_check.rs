@@ -43,7 +43,7 @@ pub(super) fn final_check(experiment: &Experiment, World { simulation, network, 
                     let until = me.now() + guard.remaining();
                     let (resources, fence) = (vec![resource], guard.fencing_token());
                     recorder.record(EventKind::Granted { client, resources, token, until, fence });
-                    recorder.record(EventKind::Releasing { client, token, waits: false });
+                    recorder.record(recorder.releasing(client, token, false));
                     continue;
                 }
                 Ok(None) => ErrorKind::Contended,

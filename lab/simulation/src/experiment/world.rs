@@ -52,6 +52,9 @@ impl World {
         if let Some(notifications) = experiment.notifications() {
             network.set_notifications(notifications);
         }
+        if !experiment.keeps_places() {
+            network.forget_places();
+        }
         if experiment.is_about_waiting() {
             // The expected times do not cover the search for a connection that is lost without a notice.
             network.report_breaks();
@@ -130,6 +133,11 @@ impl Experiment {
         } else {
             notifications
         })
+    }
+
+    /// Returns whether servers keep the places of waiting requests. In every fourth run, they do not.
+    pub(super) fn keeps_places(&self) -> bool {
+        self.whole || (self.seed / 4) % 4 != 3
     }
 
     fn server(&self, number: usize, network: &Network, chance: &mut fastrand::Rng) -> Server {

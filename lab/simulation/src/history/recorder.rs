@@ -1,6 +1,6 @@
 //! The recorder of a simulation's events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +29,12 @@ struct State {
     numbers: HashMap<Token, TokenNumber>,
     /// The latest token with each fingerprint.
     shown: HashMap<Fingerprint, TokenNumber>,
+    /// The tokens whose releases reserve the resource for no waiter.
+    open: HashSet<TokenNumber>,
 }
+
+/// The share of tokens whose releases reserve the resource for no waiter: those whose last byte is a multiple of it.
+const OPEN: u8 = 16;
 
 impl Recorder {
     pub(crate) fn new(world: Process) -> Self {
@@ -48,6 +53,9 @@ impl Recorder {
         let next = TokenNumber(u32::try_from(state.numbers.len()).unwrap_or(u32::MAX));
         let number = *state.numbers.entry(token.clone()).or_insert(next);
         state.shown.insert(token.fingerprint(), number);
+        if token.as_bytes().last().is_some_and(|byte| byte % OPEN == 0) {
+            state.open.insert(number);
+        }
         number
     }
 
@@ -58,6 +66,11 @@ impl Recorder {
     /// Panics if no such token was ever sent.
     pub fn number_of(&self, fingerprint: &Fingerprint) -> TokenNumber {
         *self.state().shown.get(fingerprint).expect("a lease's token was sent to a quorum")
+    }
+
+    /// Returns the event of a client that starts to release a lock.
+    pub fn releasing(&self, client: usize, token: TokenNumber, waits: bool) -> EventKind {
+        EventKind::Releasing { client, token, waits, is_open: self.state().open.contains(&token) }
     }
 
     /// Returns the number of events so far.

@@ -77,7 +77,7 @@ impl fmt::Display for EventKind {
                 let write = seen.map_or(String::new(), |seen| format!("write {} with ", seen + 1));
                 write!(f, "r{resource} {verb} {write}fencing token {fence} of c{client}, under {token}")
             }
-            Self::Releasing { client, token, waits } => {
+            Self::Releasing { client, token, waits, .. } => {
                 write!(f, "c{client} {} {token}", if *waits { "releases" } else { "drops" })
             }
             Self::Keeping { client, token } => {

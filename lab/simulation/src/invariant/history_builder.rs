@@ -184,7 +184,16 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn releasing(self, when: u64, client: usize, token: u32) -> Self {
-        self.then(when, EventKind::Releasing { client, token: TokenNumber(token), waits: true })
+        self.ending(when, client, token, false)
+    }
+
+    /// Like [`releasing`](Self::releasing). The turn that follows is open to all.
+    pub(super) fn opening(self, when: u64, client: usize, token: u32) -> Self {
+        self.ending(when, client, token, true)
+    }
+
+    fn ending(self, when: u64, client: usize, token: u32, is_open: bool) -> Self {
+        self.then(when, EventKind::Releasing { client, token: TokenNumber(token), waits: true, is_open })
     }
 
     pub(crate) fn keeping(self, when: u64, client: usize, token: u32) -> Self {

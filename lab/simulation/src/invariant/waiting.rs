@@ -4,11 +4,15 @@
 //! the notifications of the servers. A missing notification costs the interval after which the core polls anyway. With
 //! many notifications without a cause, nodes are not watched for a while, so waiters poll.
 //!
+//! Waiters are in the order of their requests, except for turns that are open to all, and for one turn that may be passing
+//! when a request begins.
+//!
 //! While a lock is held, no other client can acquire it, so attempts are useless. One is allowed each time that the
 //! core polls because notifications may be missing, and one at every fourth extension of the holder. A node may be
 //! watched again once per change, or at growing intervals.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::Duration;
 
 use redlock_core::runtime::Instant;
@@ -24,9 +28,13 @@ pub struct Expectations {
     pub settled_after: Duration,
     /// The time limit for a waiter to acquire a free lock.
     pub woken_within: Duration,
-    /// The time limit for every waiter to be served.
-    pub served_within: Duration,
-    /// `true` if waiters poll because many notifications have no cause.
+    /// The time by which each waiter that was killed may delay the others once.
+    pub delayed_by_dead: Duration,
+    /// The time limit for every waiter to be served, if waiters are in order.
+    pub served_within: Option<Duration>,
+    /// The limit of locks that are granted to requests that began later, if waiters are in order.
+    pub overtaken_at_most: Option<u32>,
+    /// `true` if most notifications have no cause or are lost, so that waiters poll, or believe that a lock has expired.
     pub blind: bool,
 }
 
@@ -42,6 +50,9 @@ const SAFETY: Duration = Duration::from_secs(5);
 const GAP: Duration = Duration::from_millis(150);
 const FIRST_TIMES: u32 = 16;
 
+/// The difference of two requests that count as simultaneous: what a round takes after the last fault.
+const SAME_TIME: Duration = Duration::from_millis(10);
+
 /// The lock that is held.
 struct Standing {
     token: TokenNumber,
@@ -54,6 +65,8 @@ struct Standing {
     /// The attempts of other clients meanwhile.
     attempts: BTreeMap<usize, BTreeSet<TokenNumber>>,
     watches: BTreeMap<(usize, usize), u32>,
+    /// The attempts and releases of other clients on each server meanwhile, which may change the key there.
+    changes: BTreeMap<usize, u32>,
 }
 
 #[derive(Default)]
@@ -61,8 +74,20 @@ struct State {
     standing: Option<Standing>,
     /// The time since which no client holds it.
     free: Option<Instant>,
-    /// The waiters, and the times of their requests.
-    waiting: BTreeMap<usize, Instant>,
+    /// `true` if the next lock is granted out of order: no server has reserved the resource.
+    is_open: bool,
+    /// The waiters.
+    waiting: BTreeMap<usize, Waiter>,
+    /// The number of waiters that were killed, and have not delayed the others yet.
+    dead: u32,
+}
+
+/// A client that waits.
+#[derive(Clone, Copy)]
+struct Waiter {
+    since: Instant,
+    /// The number of locks that were granted meanwhile to requests that began later.
+    overtaken: u32,
 }
 
 /// Checks a run about waiting.
@@ -90,7 +115,7 @@ impl State {
     fn pass(&mut self, now: Instant) {
         let until = self.standing.as_ref().and_then(|standing| standing.until);
         if let Some(until) = until.filter(|until| *until <= now) {
-            (self.standing, self.free) = (None, Some(until));
+            (self.standing, self.free, self.is_open) = (None, Some(until), true);
         }
     }
 
@@ -103,11 +128,12 @@ impl State {
     ) -> Vec<(Invariant, String)> {
         match *kind {
             EventKind::Requested { client, .. } => {
-                self.waiting.insert(client, at);
+                self.waiting.insert(client, Waiter { since: at, overtaken: 0 });
             }
-            EventKind::NotGranted { client, .. }
-            | EventKind::FaultBegins(Place::Client(client), FaultKind::Kill) => {
-                self.waiting.remove(&client);
+            EventKind::NotGranted { client, .. } => drop(self.waiting.remove(&client)),
+            EventKind::FaultBegins(Place::Client(client), FaultKind::Kill) => {
+                self.dead += u32::from(self.waiting.remove(&client).is_some());
+                self.is_open |= self.standing.as_ref().is_some_and(|standing| standing.holder == client);
             }
             EventKind::Granted { client, token, until, .. } => {
                 let wrong = self.granted(client, at, settled, expected);
@@ -119,10 +145,10 @@ impl State {
                     standing.until = None;
                 }
             }
-            EventKind::Releasing { token, .. }
+            EventKind::Releasing { token, is_open, .. }
                 if self.standing.as_ref().is_some_and(|standing| standing.token == token) =>
             {
-                self.free = Some(at);
+                (self.free, self.is_open) = (Some(at), is_open);
                 let standing = self.standing.take().filter(|standing| standing.since >= settled);
                 return standing.map_or_else(Vec::new, |standing| standing.costs(at, expected));
             }
@@ -145,18 +171,33 @@ impl State {
         expected: &Expectations,
     ) -> Vec<(Invariant, String)> {
         let mut wrong = Vec::new();
-        let first = self.waiting.values().min().copied();
+        let first = self.waiting.values().map(|waiter| waiter.since).min();
         let free = self.free.take().zip(first).map(|(free, first)| free.max(first));
         if let Some(free) = free.filter(|free| *free >= settled) {
             let took = at.saturating_duration_since(free);
-            if took > expected.woken_within {
+            let limit = expected.woken_within + expected.delayed_by_dead * self.dead;
+            let delays = took.as_nanos() / expected.delayed_by_dead.as_nanos().max(1);
+            self.dead = self.dead.saturating_sub(u32::try_from(delays).unwrap_or(u32::MAX));
+            if took > limit {
                 wrong.push((Invariant::Waking, format!("free for {took:?} while a client waited for it")));
             }
         }
-        let begun = self.waiting.remove(&client).filter(|begun| *begun >= settled);
-        let waited = begun.map_or(Duration::ZERO, |begun| at.saturating_duration_since(begun));
-        if waited > expected.served_within {
+        let Some(Waiter { since, overtaken }) = self.waiting.remove(&client) else { return wrong };
+        if !mem::take(&mut self.is_open) {
+            let earlier = self.waiting.values_mut().filter(|other| other.since + SAME_TIME < since);
+            earlier.for_each(|waiter| waiter.overtaken += 1);
+        }
+        if since < settled {
+            return wrong;
+        }
+        let waited = at.saturating_duration_since(since);
+        if expected.served_within.is_some_and(|limit| waited > limit) {
             wrong.push((Invariant::Fairness, format!("c{client} has waited for {waited:?}")));
+        }
+        if let Some(most) = expected.overtaken_at_most.filter(|most| overtaken > *most) {
+            let description =
+                format!("{overtaken} later requests have overtaken that of c{client}, at most {most} may");
+            wrong.push((Invariant::Fairness, description));
         }
         wrong
     }
@@ -164,8 +205,9 @@ impl State {
 
 impl Standing {
     fn new(token: TokenNumber, holder: usize, since: Instant, until: Instant) -> Self {
-        let (extensions, attempts, watches) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        Self { token, holder, since, until: Some(until), extensions, attempts, watches }
+        let (extensions, attempts) = (BTreeSet::new(), BTreeMap::new());
+        let (watches, changes) = (BTreeMap::new(), BTreeMap::new());
+        Self { token, holder, since, until: Some(until), extensions, attempts, watches, changes }
     }
 
     fn sent(&mut self, request: Request, at: Instant) {
@@ -175,6 +217,9 @@ impl Standing {
         }
         if client == self.holder || at < self.since + NOTED_AFTER {
             return;
+        }
+        if matches!(operation, Operation::Acquire | Operation::Release) {
+            *self.changes.entry(server).or_default() += 1;
         }
         match operation {
             Operation::Acquire => {
@@ -202,8 +247,12 @@ impl Standing {
                 wrong.push((Invariant::Cost, description));
             }
         }
-        let most = FIRST_TIMES + extensions + times(GAP) + most;
-        for ((client, server), watches) in self.watches.iter().filter(|(_, watches)| **watches > most) {
+        for ((client, server), watches) in &self.watches {
+            let changes = self.changes.get(server).copied().unwrap_or_default();
+            let most = FIRST_TIMES + extensions + times(GAP) + most + changes;
+            if *watches <= most {
+                continue;
+            }
             let description = format!(
                 "c{client} watched n{server} {watches} times in {lasted:?}, at most {most} are needed"
             );
@@ -220,8 +269,14 @@ mod tests {
 
     fn violations(builder: HistoryBuilder) -> Vec<Invariant> {
         let millis = Duration::from_millis;
-        let (settled_after, woken_within, served_within) = (millis(10), millis(100), millis(9_000));
-        let expected = Expectations { settled_after, woken_within, served_within, blind: false };
+        let expected = Expectations {
+            settled_after: millis(10),
+            woken_within: millis(100),
+            delayed_by_dead: millis(50),
+            served_within: Some(millis(9_000)),
+            overtaken_at_most: Some(1),
+            blind: false,
+        };
         check(&builder.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
     }
 
@@ -245,6 +300,11 @@ mod tests {
         assert_eq!(0, violations(idle.granted(201, 1, 1, 9_000)).len(), "no client waited before");
         let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).requested(400, 0).granted(401, 0, 1, 9_000);
         assert_eq!(0, violations(dead).len(), "the waiter was killed");
+        let after_dead = |at| {
+            let dead = held(5_000).requested(31, 2).requested(32, 3).killed(35, 1).killed(36, 3);
+            violations(dead.releasing(40, 0, 0).granted(at, 2, 2, 9_000))
+        };
+        assert_eq!((0, vec![Invariant::Waking]), (after_dead(240).len(), after_dead(241)));
     }
 
     #[test]
@@ -252,6 +312,24 @@ mod tests {
         let served = |at| held(9_999).releasing(at - 1, 0, 0).granted(at, 1, 1, 20_000);
         assert_eq!(0, violations(served(9_030)).len());
         assert_eq!(vec![Invariant::Fairness], violations(served(9_031)));
+    }
+
+    #[test]
+    fn one_later_request_may_overtake_unless_turns_are_open() {
+        // Client 2 begins 20 ms after client 1, and acquires the lock first.
+        let overtaken = |times: u64, end: fn(HistoryBuilder, u64, u32) -> HistoryBuilder| {
+            let first = held(5_000).releasing(40, 0, 0);
+            let all = (1..=times).fold(first, |builder, time| {
+                let token = u32::try_from(time).expect("the number is small");
+                let granted = builder.requested(50 * time, 2).granted(50 * time + 1, 2, token, 5_000);
+                end(granted, 50 * time + 2, token)
+            });
+            violations(all.granted(50 * times + 3, 1, 100, 9_000))
+        };
+        let releases = |builder: HistoryBuilder, at, token| builder.releasing(at, 2, token);
+        assert_eq!((0, vec![Invariant::Fairness]), (overtaken(1, releases).len(), overtaken(2, releases)));
+        let opens = |builder: HistoryBuilder, at, token| builder.opening(at, 2, token);
+        assert_eq!((0, vec![Invariant::Fairness]), (overtaken(2, opens).len(), overtaken(3, releases)));
     }
 
     #[test]

@@ -471,7 +471,8 @@ impl LockNode for Remote {
 
     fn profile(&self) -> Profile {
         let mut profile = Profile::default().with_inspect().with_fencing().with_keep().with_shared();
-        profile.watch = self.0.network.state().notifications.is_some();
+        let state = self.0.network.state();
+        (profile.watch, profile.places) = (state.notifications.is_some(), state.keeps_places);
         profile.longest_ttl = self.0.longest_ttl;
         profile
     }

@@ -10,7 +10,7 @@ use redlock_server::{ClientId, Settings};
 use redlock_testkit::Operation;
 use redlock_testkit::sim::Clock;
 
-use super::machine::{CarriedOut, Claims, Machine, Redis, STAMP};
+use super::machine::{CarriedOut, Claims, Machine, Redis, STAMP, is_place};
 use super::{Received, Server, Shared, State};
 use crate::history::{EventKind, Reply};
 use crate::network::{Calls, Connection, EXACT, Effect, Network};
@@ -162,10 +162,9 @@ impl Shared {
         let tokens: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         for token in tokens {
             // A lock ends with its first key. A place has each of its reservations alone.
-            let is_place = token.starts_with(b"next#") || token.starts_with(b"read##");
             let end = |claims: &Claims| {
                 let ends = claims.get(token)?.values().copied();
-                if is_place { ends.max() } else { ends.min() }
+                if is_place(token) { ends.max() } else { ends.min() }
             };
             let (earlier, later) = (end(before), end(after));
             if earlier != later && own.as_ref() != Some(token) {

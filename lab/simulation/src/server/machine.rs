@@ -4,6 +4,7 @@ mod memory;
 mod redis;
 mod stamped;
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 use redlock_core::Resource;
@@ -18,6 +19,22 @@ use super::wall_clock::WallClock;
 pub(super) enum Machine {
     Memory(Memory),
     Redis(Redis),
+}
+
+/// The end of each reservation.
+pub(super) type Reservations = BTreeMap<Vec<u8>, Instant>;
+
+/// Returns whether a token is the place of a request that waits, for which a resource is reserved.
+pub(super) fn is_place(token: &[u8]) -> bool {
+    token.starts_with(b"next#") || token.starts_with(b"read##")
+}
+
+/// Returns the reservations that began, moved or ended between two moments, the last with the present time.
+pub(super) fn changes(before: &Reservations, after: &Reservations, now: Instant) -> Vec<(Token, Instant)> {
+    let ended = before.keys().filter(|token| !after.contains_key(*token)).map(|token| (token, now));
+    let moved = after.iter().filter(|(token, until)| before.get(*token) != Some(until));
+    let all = ended.chain(moved.map(|(token, until)| (token, *until)));
+    all.map(|(token, until)| (Token::from_bytes(token.clone()), until)).collect()
 }
 
 /// The faults of a server that are about its data.
@@ -68,6 +85,16 @@ pub(super) trait Data {
 
     /// Returns the tokens of the live locks, and their expiry by the clock.
     fn expiring(&self) -> Vec<(Token, Instant)>;
+
+    /// Returns the places for which resources are reserved, and the true end of the last reservation of each.
+    fn reservations(&self) -> Reservations {
+        let mut reservations = Reservations::new();
+        for (token, until) in self.locks().into_iter().filter(|(token, _)| is_place(token.as_bytes())) {
+            let last = reservations.entry(token.as_bytes().to_vec()).or_insert(until);
+            *last = until.max(*last);
+        }
+        reservations
+    }
 
     /// Returns the tokens of the live locks, and their true expiry.
     fn locks(&self) -> Vec<(Token, Instant)> {

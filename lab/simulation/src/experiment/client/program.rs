@@ -223,7 +223,7 @@ impl Program {
     /// Releases a lock, and waits for the outcome if `waits` is true.
     pub(super) async fn end(&self, guard: Guard, token: TokenNumber, waits: bool) {
         let client = self.client.0.number;
-        self.record(EventKind::Releasing { client, token, waits });
+        self.record(self.client.0.network.recorder().releasing(client, token, waits));
         if waits {
             let outcome = guard.release().await.map_err(|error| error.kind());
             self.record(EventKind::Released { client, token, outcome });

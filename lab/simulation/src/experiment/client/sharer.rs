@@ -63,7 +63,7 @@ impl Program {
 
     async fn release_reader(&mut self, guard: Guard<Read>, token: TokenNumber) {
         let (client, waits) = (self.client.0.number, self.chance.bool());
-        self.record(EventKind::Releasing { client, token, waits });
+        self.record(self.client.0.network.recorder().releasing(client, token, waits));
         if waits {
             let outcome = guard.release().await.map_err(|error| error.kind());
             self.record(EventKind::Released { client, token, outcome });
