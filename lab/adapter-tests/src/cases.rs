@@ -438,6 +438,7 @@ macro_rules! __cases {
             positions {
                 three_waiters_are_counted_and_a_fourth_knows_its_position
                 without_the_rights_to_count_the_number_is_unknown
+                waiters_have_their_places_while_two_servers_are_down
             }
             prefixes {
                 every_node_receives_keys_with_its_prefix

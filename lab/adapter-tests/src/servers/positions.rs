@@ -67,6 +67,27 @@ pub(crate) async fn three_waiters_are_counted_and_a_fourth_knows_its_position<A:
     nothing_left_of(&clients, &servers).await;
 }
 
+/// With two of five servers down, the first denial decides an attempt, before contention is certain.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn waiters_have_their_places_while_two_servers_are_down<A: Adapter>() {
+    let servers = five();
+    let (down, up) = servers.split_at(2);
+    let clients = [warm::<A>(&servers).await, warm::<A>(&servers).await, warm::<A>(&servers).await];
+    down.iter().for_each(RedisServer::kill);
+    let guard = clients[0].lock("a", LONG).await.unwrap();
+    let mut tasks = Vec::new();
+    for (redlock, number) in clients[1..].iter().zip(["1", "2"]) {
+        tasks.push(tokio::spawn(redlock.lock("a", TTL).max_wait(LONG).into_future()));
+        places(up, number).await;
+    }
+    guard.release().await.unwrap();
+    for task in tasks {
+        soon(task).await.unwrap().unwrap().release().await.unwrap();
+    }
+    down.iter().for_each(RedisServer::restart);
+    nothing_left_of(&clients, &servers).await;
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_the_rights_to_count_the_number_is_unknown<A: Adapter>() {
     let servers = five();
