@@ -26,7 +26,7 @@ use redlock_testkit::sim::{Clock, Process};
 use self::commands::Arrived;
 pub use self::machine::Persistence;
 use self::machine::{Data, Machine, Memory, Redis, changes, is_place};
-use crate::history::{self, EventKind, FaultKind, Place, Recorder};
+use crate::history::{self, EventKind, FaultKind, Place, Recorder, TokenNumber};
 
 /// A simulated lock server. Clones are handles to the same server.
 #[derive(Clone)]
@@ -357,11 +357,15 @@ impl Server {
         self.len() == 0
     }
 
+    /// Returns the tokens of the live locks.
+    pub fn locks(&self) -> Vec<TokenNumber> {
+        let locks = self.state().machine.locks();
+        locks.iter().map(|(token, _)| self.0.recorder.number(token)).collect()
+    }
+
     /// Records the live locks in the history.
     pub fn record_locks(&self) {
-        let locks = self.state().machine.locks();
-        for (token, _) in locks {
-            let token = self.0.recorder.number(&token);
+        for token in self.locks() {
             self.0.recorder.record(EventKind::Left { server: self.0.number, token });
         }
     }

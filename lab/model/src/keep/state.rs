@@ -1,7 +1,7 @@
 //! A state of the world: the client that keeps its lock, another client, the nodes, and every message in flight.
 
 use crate::keep::scope::{EXTENSIONS, NODES};
-use crate::keep::step::RequestKind;
+use crate::keep::step::{Request, RequestKind};
 
 /// A complete state of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +132,51 @@ impl State {
         match self.keeper.phase {
             Phase::Held => self.keeper.is_valid(),
             phase => phase == Phase::Kept,
+        }
+    }
+
+    /// Returns true if the keeper has a guard that is valid.
+    pub fn is_valid(&self) -> bool {
+        self.keeper.is_valid()
+    }
+
+    /// Returns true if a quorum has set the life of the keys, and the promised time has not ended.
+    pub fn is_kept(&self) -> bool {
+        self.keeper.phase == Phase::Kept
+    }
+
+    /// Returns true if the keeper relies on nothing any more.
+    pub fn has_ended(&self) -> bool {
+        self.keeper.phase == Phase::Ended
+    }
+
+    /// Returns the number of rounds of the keeper whose validity has ended.
+    pub fn lapsed(&self) -> usize {
+        self.keeper.lapsed.into()
+    }
+
+    /// Returns true if the other client holds the lock.
+    pub fn other_holds(&self) -> bool {
+        self.other == Other::Held
+    }
+
+    /// Returns true if the keeper waits for the reply to a request.
+    pub fn is_open(&self, request: Request) -> bool {
+        let mut node = self.nodes[request.node];
+        *node.flight(request.kind) == Flight::Sent
+    }
+
+    /// Returns the owner of the key on a node; true for the keeper.
+    pub fn owner_on(&self, node: usize) -> Option<bool> {
+        self.nodes[node].key.map(|key| key != Key::Other)
+    }
+
+    /// Returns the periods before whose ends the key of the keeper does not expire: the promised time, and the validity of
+    /// a round.
+    pub fn life_on(&self, node: usize) -> (bool, Option<usize>) {
+        match self.nodes[node].key {
+            Some(Key::Own(life)) => (life.kept, life.round.map(usize::from)),
+            None | Some(Key::Other) => (false, None),
         }
     }
 

@@ -58,11 +58,11 @@ impl Sharing {
             }
             Phase::Held => {
                 steps.push(Step::Release { client });
-                if state.is_valid(client) {
+                if is.lapsed <= is.round {
                     steps.push(Step::Lapse { client });
-                    if !is.extending && is.round < self.scope.extensions[client] {
-                        steps.push(Step::Extend { client });
-                    }
+                }
+                if state.is_valid(client) && !is.extending && is.round < self.scope.extensions[client] {
+                    steps.push(Step::Extend { client });
                 }
             }
         }
@@ -170,6 +170,8 @@ impl Sharing {
             RequestKind::Refill => false,
         };
         if !counts {
+            // The extension has succeeded already, so the node is refilled.
+            state.nodes[node][client].late_write |= kind == RequestKind::Extend && vote == Vote::Denied;
             return;
         }
         state.nodes[node][client].vote = vote;
@@ -244,11 +246,11 @@ fn forget_round(state: &mut State, client: usize) {
     }
 }
 
+/// Counts the votes of a round that is won. Calls of an extension stay open: a later denial leads to a refill.
 fn count_votes(state: &mut State, client: usize) {
     for links in &mut state.nodes {
-        links[client].counted = links[client].vote == Vote::Granted;
+        links[client].counted = std::mem::take(&mut links[client].vote) == Vote::Granted;
     }
-    forget_round(state, client);
 }
 
 impl Model for Sharing {

@@ -1,6 +1,7 @@
 //! A state of the world: clients, nodes, and every message in flight between them.
 
 use crate::share::scope::{CLIENTS, NODES};
+use crate::share::step::{Request, RequestKind};
 
 /// A complete state of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +89,54 @@ impl State {
     pub fn is_valid(&self, client: usize) -> bool {
         let client = &self.clients[client];
         client.phase == Phase::Held && client.deadline >= client.lapsed
+    }
+
+    /// Returns true if a client has a guard, valid or not.
+    pub fn is_held(&self, client: usize) -> bool {
+        self.clients[client].phase == Phase::Held
+    }
+
+    /// Returns true if the attempt or the lease of a client has ended.
+    pub fn has_ended(&self, client: usize) -> bool {
+        self.clients[client].phase == Phase::Ended
+    }
+
+    /// Returns the last round of a client.
+    pub fn round(&self, client: usize) -> usize {
+        self.clients[client].round.into()
+    }
+
+    /// Returns the number of rounds of a client whose validity has ended.
+    pub fn lapsed(&self, client: usize) -> usize {
+        self.clients[client].lapsed.into()
+    }
+
+    /// Returns true if a node has the entry of a client.
+    pub fn has_entry(&self, client: usize, node: usize) -> bool {
+        self.nodes[node][client].entry.is_some()
+    }
+
+    /// Returns true if a request is in flight, and its call is open.
+    pub fn is_in_flight(&self, request: Request) -> bool {
+        self.flight(request) == Flight::Sent
+    }
+
+    /// Returns the reply that is in flight; true for a grant.
+    pub fn reply(&self, request: Request) -> Option<bool> {
+        match self.flight(request) {
+            Flight::None | Flight::Sent => None,
+            Flight::Granted => Some(true),
+            Flight::Denied => Some(false),
+        }
+    }
+
+    fn flight(&self, request: Request) -> Flight {
+        let link = &self.nodes[request.node][request.client];
+        match request.kind {
+            RequestKind::Acquire => link.acquire,
+            RequestKind::Extend => link.extend,
+            RequestKind::Refill => Flight::None,
+        }
     }
 
     /// Returns the same key for states that differ only in the names of the nodes, and for no others.

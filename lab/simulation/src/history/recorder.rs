@@ -74,8 +74,13 @@ impl Recorder {
     }
 
     /// Returns the number of events so far.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.state().history.0.len()
+    }
+
+    /// Returns whether there is no event so far.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Returns the events so far.

@@ -1,0 +1,76 @@
+//! Compares many runs with a model and its broken variants.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use crate::accept::{Step, Translation, accept};
+use crate::world::Layer;
+
+/// The number of seeds for each layer. A run of the whole stack takes longer.
+const SEEDS: [(Layer, Range<u64>); 3] =
+    [(Layer::Datagrams, 0..150), (Layer::Streams, 0..150), (Layer::Whole, 0..100)];
+
+/// The layers of a model that assumes connections.
+pub(crate) const WITH_CONNECTIONS: &[Layer] = &[Layer::Streams, Layer::Whole];
+
+/// All layers.
+pub(crate) const ALL: &[Layer] = &[Layer::Datagrams, Layer::Streams, Layer::Whole];
+
+/// A kind of steps, and a function that recognizes them.
+pub(crate) type Kind<T> = (&'static str, fn(&Step<T>) -> bool);
+
+fn runs<T>(layers: &[Layer], run: impl Fn(u64, Layer) -> T) -> impl Iterator<Item = (u64, Layer, T)> {
+    let seeds = SEEDS.into_iter().filter(|(layer, _)| layers.contains(layer));
+    let seeds = seeds.flat_map(|(layer, seeds)| seeds.map(move |seed| (seed, layer)));
+    seeds.map(move |(seed, layer)| (seed, layer, run(seed, layer)))
+}
+
+/// Asserts that the model accepts every run, and that the runs contain each of these kinds of steps.
+pub(crate) fn all_are_accepted<T: Translation>(
+    layers: &[Layer],
+    run: impl Fn(u64, Layer) -> T,
+    model: impl Fn(&T) -> T::Model,
+    kinds: &[Kind<T>],
+) {
+    let mut counts = vec![0; kinds.len()];
+    for (seed, layer, run) in runs(layers, run) {
+        match accept(&run, &model(&run)) {
+            Ok(steps) => {
+                for (count, (_, is)) in counts.iter_mut().zip(kinds) {
+                    *count += steps.iter().filter(|step| is(step)).count();
+                }
+            }
+            Err(rejection) => panic!("seed {seed}, {layer:?}: {rejection}"),
+        }
+    }
+    for (count, (kind, _)) in counts.into_iter().zip(kinds) {
+        assert!(count >= 10, "too few of these steps: {kind} ({count})");
+    }
+}
+
+/// Asserts that each variant of the model fails in some run, except these.
+pub(crate) fn each_fails_except<T: Translation, V: Copy + PartialEq + Debug>(
+    variants: &[V],
+    permissive: &[V],
+    layers: &[Layer],
+    run: impl Fn(u64, Layer) -> T,
+    model: impl Fn(&T, V) -> T::Model,
+) {
+    let mut left = variants.to_vec();
+    left.dedup();
+    for (_, _, run) in runs(layers, run) {
+        left.retain(|variant| accept(&run, &model(&run, *variant)).is_ok());
+    }
+    assert_eq!(permissive, left, "the variants that accept all runs");
+}
+
+/// Asserts that the model does not accept runs that break its assumption, at least in this number of them.
+pub(crate) fn some_fail<T: Translation>(
+    least: usize,
+    layers: &[Layer],
+    run: impl Fn(u64, Layer) -> T,
+    model: impl Fn(&T) -> T::Model,
+) {
+    let failed = runs(layers, run).filter(|(_, _, run)| accept(run, &model(run)).is_err()).count();
+    assert!(failed >= least, "only {failed} runs fail");
+}
