@@ -105,4 +105,15 @@ impl State {
         let is = self.attempts[attempt];
         (is.phase == Phase::Granted).then_some(is.token)
     }
+
+    /// Returns the token of an attempt that a quorum has granted, confirmed or not.
+    pub fn token(&self, attempt: usize) -> Option<u8> {
+        let is = self.attempts[attempt];
+        is.is_decided().then_some(is.token)
+    }
+
+    /// Returns true if an extension of an attempt is open.
+    pub fn is_extending(&self, attempt: usize) -> bool {
+        self.attempts[attempt].round != Round::None
+    }
 }

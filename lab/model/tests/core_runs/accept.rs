@@ -22,6 +22,11 @@ pub(crate) trait Translation {
     /// Returns true if a step may have happened just before a moment, without an event of its own.
     fn is_hidden(&self, state: &State<Self>, step: Step<Self>, moment: &Self::Moment) -> bool;
 
+    /// Returns a step that must not be possible, because a server has denied it.
+    fn denied(&self, _state: &State<Self>, _moment: &Self::Moment) -> Option<Step<Self>> {
+        None
+    }
+
     /// Returns true if a state agrees with a moment.
     fn agrees(&self, state: &State<Self>, moment: &Self::Moment) -> bool;
 }
@@ -58,6 +63,10 @@ pub(crate) fn accept<T: Translation>(run: &T, model: &T::Model) -> Result<Vec<St
         for from in &present {
             let state = nodes[*from].state;
             model.steps(&state, &mut steps);
+            if run.denied(&state, moment).is_some_and(|denied| steps.contains(&denied)) {
+                steps.clear();
+                continue;
+            }
             for meaning in run.meanings(&state, moment) {
                 let (after, before) = match meaning {
                     None => (state, nodes[*from].before),

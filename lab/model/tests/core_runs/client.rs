@@ -2,12 +2,14 @@
 
 use std::future::IntoFuture;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use redlock_core::kind::Kind;
+use redlock_core::node::{Begun, LockNode, Profile, Request, Status};
 use redlock_core::runtime::Runtime;
-use redlock_core::{Error, Guard, Lease, Redlock};
+use redlock_core::{Error, Guard, Lease, Redlock, Resource};
 use redlock_simulation::history::{EventKind, TokenNumber};
 use redlock_simulation::network::{Direction, Network};
 use redlock_testkit::sim::Process;
@@ -24,8 +26,9 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(number: usize, process: Process, network: Network, chance: fastrand::Rng) -> Self {
+        let nodes = network.nodes_on(number, &process.runtime()).into_iter();
         let redlock = Redlock::builder(process.clone())
-            .nodes(network.nodes_on(number, &process.runtime()))
+            .nodes(nodes.map(|node| Arc::new(WithoutPlaces(node)) as Arc<dyn LockNode>))
             .node_timeout(NODE_TIMEOUT)
             .build()
             .expect("the labels of the servers are unique");
@@ -144,5 +147,36 @@ impl Client {
 
     fn record(&self, event: EventKind) {
         self.network.recorder().record(event);
+    }
+}
+
+/// A node without an order of waiters, which has a model of its own. A reservation denies what another model grants.
+struct WithoutPlaces(Arc<dyn LockNode>);
+
+impl LockNode for WithoutPlaces {
+    fn label(&self) -> &str {
+        self.0.label()
+    }
+
+    fn profile(&self) -> Profile {
+        let mut profile = self.0.profile();
+        profile.places = false;
+        profile
+    }
+
+    fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        self.0.begin(request)
+    }
+
+    fn check(&self, resource: &Resource) -> Result<(), Error> {
+        self.0.check(resource)
+    }
+
+    fn set_node_timeout(&self, timeout: Duration) {
+        self.0.set_node_timeout(timeout);
     }
 }

@@ -13,11 +13,12 @@ use crate::world::{Happened, Moment, NODE_TIMEOUT};
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) token: Option<TokenNumber>,
-    requested: Option<Instant>,
+    pub(crate) requested: Option<Instant>,
     /// The time of the result of the request, and whether it is a lock.
     result: Option<(Instant, bool)>,
     /// The beginning of each round: of the attempt, then of the extensions.
     rounds: Vec<Instant>,
+    extensions: Vec<Extension>,
     /// The deadlines of the lease, each with the time from which it applies.
     deadlines: Vec<(Instant, Instant)>,
     /// The time from which the client does not rely on its lease.
@@ -37,6 +38,13 @@ pub(crate) struct Facts {
     received: BTreeSet<u64>,
     /// The times at which connections to a server broke.
     breaks: Vec<(usize, Instant)>,
+}
+
+#[derive(Debug)]
+struct Extension {
+    begun: Instant,
+    ended: Option<Instant>,
+    failed: bool,
 }
 
 /// The purpose of a call.
@@ -112,8 +120,15 @@ impl Facts {
                 self.deadlines.push((at, until));
             }
             EventKind::NotGranted { .. } => self.result = Some((at, false)),
-            EventKind::Extending { .. } => self.rounds.push(at),
-            EventKind::Extended { until, .. } => self.deadlines.push((at, until)),
+            EventKind::Extending { .. } => {
+                self.rounds.push(at);
+                self.extensions.push(Extension { begun: at, ended: None, failed: false });
+            }
+            EventKind::Extended { until, .. } => {
+                self.deadlines.push((at, until));
+                self.end_extension(at, false);
+            }
+            EventKind::NotExtended { why: Some(_), .. } => self.end_extension(at, true),
             EventKind::Releasing { .. } | EventKind::Keeping { .. } => self.ended = Some(at),
             EventKind::Noticed { until, .. } => self.promised_until = Some(until),
             EventKind::Kept { .. } => self.kept_from = Some(at),
@@ -126,6 +141,12 @@ impl Facts {
             }
             EventKind::Received { request, .. } => drop(self.received.insert(request.call)),
             _ => {}
+        }
+    }
+
+    fn end_extension(&mut self, at: Instant, failed: bool) {
+        if let Some(extension) = self.extensions.last_mut() {
+            (extension.ended, extension.failed) = (Some(at), failed);
         }
     }
 
@@ -149,6 +170,23 @@ impl Facts {
     /// Returns the purpose of a call.
     pub(crate) fn call(&self, request: &Request) -> Call {
         self.calls.get(&request.call).copied().unwrap_or(Call::Other)
+    }
+
+    /// Returns true if this is a call of the client.
+    pub(crate) fn has_sent(&self, call: u64) -> bool {
+        self.calls.contains_key(&call)
+    }
+
+    /// Returns true if an extension has begun before a time and has no result, and no earlier one has failed.
+    pub(crate) fn is_extending_at(&self, at: Instant) -> bool {
+        let begun = self.extensions.iter().take_while(|extension| extension.begun < at);
+        let open = begun.take_while(|extension| !extension.failed).last();
+        open.is_some_and(|extension| extension.ended.is_none_or(|ended| at < ended))
+    }
+
+    /// Returns true if the request has no result before a time.
+    pub(crate) fn is_undecided_at(&self, at: Instant) -> bool {
+        self.result.is_none_or(|(time, _)| at <= time)
     }
 
     /// Returns true if the client receives the reply to a call, sooner or later.

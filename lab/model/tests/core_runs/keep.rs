@@ -4,20 +4,18 @@ use std::time::Duration;
 
 use redlock_model::keep::{CATALOG, Keeping, Request, RequestKind, Scope, State, Step, Variant};
 use redlock_simulation::history::{self, EventKind, FaultKind, Place, Reply, TokenNumber};
+use redlock_simulation::server::Persistence;
 use redlock_testkit::Operation;
 
 use crate::accept::Translation;
 use crate::check::{WITH_CONNECTIONS, all_are_accepted, each_fails_except, some_fail};
 use crate::client::Client;
 use crate::facts::{Call, Facts, Known, facts};
-use crate::world::{Happened, Layer, Moment, NODES, World};
+use crate::world::{Happened, Layer, Moment, NODES, USUAL, World};
 
 const SCOPE: Scope = Scope { extensions: 2, faults: u8::MAX };
 
 const LASTS: Duration = Duration::from_secs(4);
-
-/// The number of lost messages of 1,000, at most.
-const LOST: u32 = 60;
 
 /// The client that keeps its lock.
 const KEEPER: usize = 0;
@@ -31,7 +29,7 @@ struct Kept {
 }
 
 fn run(seed: u64, layer: Layer) -> Kept {
-    run_in(World::new(seed, layer, LOST))
+    run_in(World::new(seed, layer, USUAL))
 }
 
 fn run_in(mut world: World) -> Kept {
@@ -251,8 +249,8 @@ fn runs_of_kept_locks_are_runs_of_the_model() {
 #[test]
 fn runs_with_a_server_that_loses_its_data_fail() {
     let run = |seed, layer| {
-        let mut world = World::new(seed, layer, LOST);
-        world.lose_data(LASTS / 2);
+        let mut world = World::new(seed, layer, USUAL);
+        world.lose_data(LASTS / 2, Persistence::Nothing);
         run_in(world)
     };
     some_fail(50, WITH_CONNECTIONS, run, |_| Keeping::new(SCOPE));

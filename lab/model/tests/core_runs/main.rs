@@ -14,6 +14,7 @@ mod calls;
 mod check;
 mod client;
 mod facts;
+mod fence;
 mod keep;
 mod share;
 mod world;

@@ -6,19 +6,17 @@ use redlock_core::LockRequest;
 use redlock_core::kind::Kind;
 use redlock_model::share::{CATALOG, Request, RequestKind, Role, Scope, Sharing, State, Step, Variant};
 use redlock_simulation::history::{self, EventKind, Reply, TokenNumber};
+use redlock_simulation::server::Persistence;
 
 use crate::accept::Translation;
 use crate::check::{ALL, all_are_accepted, each_fails_except, some_fail};
 use crate::client::Client;
 use crate::facts::{Call, Facts, Known, facts};
-use crate::world::{Happened, Layer, Moment, NODES, World};
+use crate::world::{Happened, Layer, Moment, NODES, USUAL, World};
 
 const CLIENTS: usize = 3;
 
 const LASTS: Duration = Duration::from_secs(3);
-
-/// The number of lost messages of 1,000, at most.
-const LOST: u32 = 60;
 
 struct Readers {
     scope: Scope,
@@ -33,7 +31,7 @@ fn role(chance: &mut fastrand::Rng) -> Role {
 }
 
 fn run(seed: u64, layer: Layer) -> Readers {
-    run_in(World::new(seed, layer, LOST))
+    run_in(World::new(seed, layer, USUAL))
 }
 
 fn run_in(mut world: World) -> Readers {
@@ -255,8 +253,8 @@ fn runs_of_readers_and_writers_are_runs_of_the_model() {
 #[test]
 fn runs_with_a_server_that_loses_its_data_fail() {
     let run = |seed, layer| {
-        let mut world = World::new(seed, layer, LOST);
-        world.lose_data(LASTS / 2);
+        let mut world = World::new(seed, layer, USUAL);
+        world.lose_data(LASTS / 2, Persistence::Nothing);
         run_in(world)
     };
     some_fail(100, ALL, run, |run| Sharing::new(run.scope));

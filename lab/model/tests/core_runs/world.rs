@@ -16,6 +16,20 @@ use crate::client::Client;
 
 pub(crate) const NODES: usize = 3;
 
+/// The bounds of a world.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The number of servers.
+    pub(crate) servers: usize,
+    /// The number of lost messages of 1,000, at most.
+    pub(crate) lost: u32,
+    /// The number of requests of 1,000 that arrive twice, at most. Connections repeat none.
+    pub(crate) twice: u32,
+}
+
+/// Few losses and no repetitions.
+pub(crate) const USUAL: Bounds = Bounds { servers: NODES, lost: 60, twice: 1 };
+
 /// The time limit of a request.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -59,8 +73,7 @@ pub(crate) enum Happened {
 pub(crate) type Tokens = Vec<BTreeSet<TokenNumber>>;
 
 impl World {
-    /// Creates a world in which up to `lost` of 1,000 messages are lost.
-    pub(crate) fn new(seed: u64, layer: Layer, lost: u32) -> Self {
+    pub(crate) fn new(seed: u64, layer: Layer, bounds: Bounds) -> Self {
         let simulation = Simulation::new(seed);
         let network = Network::new(
             &simulation,
@@ -70,14 +83,15 @@ impl World {
                 Layer::Whole => Transport::Bytes,
             },
         );
-        let servers = network.servers(NODES);
+        let servers = network.servers(bounds.servers);
         let mut chance = fastrand::Rng::with_seed(seed);
         let most = Duration::from_micros(chance.u64(200..20_000));
         // In one run of three, no message is lost or late.
         let faulty = u32::from(chance.u32(..3) > 0);
         let traffic = Traffic {
             most,
-            lost: faulty * chance.u32(..lost),
+            lost: faulty * chance.u32(..bounds.lost),
+            twice: faulty * chance.u32(..bounds.twice),
             late: faulty * chance.u32(..60),
             late_by: 4 * NODE_TIMEOUT,
             ..Traffic::default()
@@ -98,14 +112,14 @@ impl World {
         process.spawn(Box::pin(program(client)));
     }
 
-    /// Makes a server lose its data at a random moment.
-    pub(crate) fn lose_data(&mut self, lasts: Duration) {
-        let server = self.servers[self.chance.usize(..NODES)].clone();
+    /// Makes a server lose its data at a random moment before, except for what it keeps.
+    pub(crate) fn lose_data(&mut self, before: Duration, kept: Persistence) {
+        let server = self.servers[self.chance.usize(..self.servers.len())].clone();
         let process = self.simulation.process("fault");
-        let lost = process.sleep(lasts.mul_f64(self.chance.f64()));
+        let lost = process.sleep(before.mul_f64(self.chance.f64()));
         process.spawn(Box::pin(async move {
             lost.await;
-            server.crash(Persistence::Nothing);
+            server.crash(kept);
             server.restart();
         }));
     }
