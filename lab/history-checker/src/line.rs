@@ -175,6 +175,8 @@ pub enum FaultKind {
     RestartEmpty,
     /// The data of a running server is deleted.
     Flush,
+    /// The cached scripts of a server are deleted, and clients must send them again.
+    FlushScripts,
     /// The clock of a server is set.
     StepClock,
     /// The clock of a server runs fast or slowly.
@@ -196,6 +198,7 @@ impl fmt::Display for FaultKind {
             Self::RestartServer => "server killed, restarted",
             Self::RestartEmpty => "server killed, restarted empty",
             Self::Flush => "server flushed",
+            Self::FlushScripts => "scripts flushed",
             Self::StepClock => "server clock set",
             Self::SlewClock => "server clock slewed",
             Self::PauseClient => "client paused",

@@ -90,8 +90,8 @@ fn groups(seed: u64, length: Duration) -> Vec<Vec<Planned>> {
 
 fn group(random: &mut Rng, start: Duration, with_clocks: bool, offsets: &mut [f64; SERVERS]) -> Vec<Planned> {
     use FaultKind::{
-        Flush, KillClient, LoseReplies, LoseRequests, PauseClient, PauseServer, RestartEmpty, RestartServer,
-        SlewClock, Split, StepClock, Unplug,
+        Flush, FlushScripts, KillClient, LoseReplies, LoseRequests, PauseClient, PauseServer, RestartEmpty,
+        RestartServer, SlewClock, Split, StepClock, Unplug,
     };
     // One partition at most: two would separate the same hosts, and end at different times.
     let mut kinds = vec![
@@ -104,6 +104,7 @@ fn group(random: &mut Rng, start: Duration, with_clocks: bool, offsets: &mut [f6
         RestartEmpty,
         RestartEmpty,
         Flush,
+        FlushScripts,
         PauseClient,
         KillClient,
     ];
@@ -126,6 +127,7 @@ fn group(random: &mut Rng, start: Duration, with_clocks: bool, offsets: &mut [f6
             LoseRequests | LoseReplies => (4, 2),
             PauseServer | RestartServer | StepClock | SlewClock => (3, 0),
             RestartEmpty | Flush => (4, 0),
+            FlushScripts => (5, 0),
             PauseClient | KillClient => (0, 2),
         };
         let servers = take(random, &mut servers, most_servers);
@@ -134,7 +136,7 @@ fn group(random: &mut Rng, start: Duration, with_clocks: bool, offsets: &mut [f6
             continue;
         }
         let lasts = match kind {
-            Flush | StepClock => Duration::ZERO,
+            Flush | FlushScripts | StepClock => Duration::ZERO,
             SlewClock => between(random, Duration::from_secs(5), Duration::from_secs(15)),
             _ => SHORTEST.mul_f64(LONGEST.div_duration_f64(SHORTEST).powf(random.f64())),
         };
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn an_hour_has_all_faults() {
         let kinds: BTreeSet<_> = plan(1, HOUR).iter().map(|planned| planned.fault.kind).collect();
-        assert_eq!(12, kinds.len(), "{kinds:?}");
+        assert_eq!(13, kinds.len(), "{kinds:?}");
     }
 
     #[test]

@@ -147,6 +147,11 @@ impl Run {
                     self.servers[*server].command(&["FLUSHALL"]);
                 }
             }
+            FaultKind::FlushScripts => {
+                for server in &fault.servers {
+                    self.servers[*server].command(&["SCRIPT", "FLUSH"]);
+                }
+            }
             FaultKind::StepClock | FaultKind::SlewClock => {
                 for (server, offset) in fault.servers.iter().zip(&fault.offsets) {
                     self.clocks.push(self.servers[*server].set_clock(*offset, lasts));
@@ -181,7 +186,7 @@ impl Run {
             FaultKind::RestartEmpty => {
                 fault.servers.iter().for_each(|server| self.servers[*server].restart_empty());
             }
-            FaultKind::Flush | FaultKind::StepClock | FaultKind::SlewClock => {}
+            FaultKind::Flush | FaultKind::FlushScripts | FaultKind::StepClock | FaultKind::SlewClock => {}
             FaultKind::PauseClient => {
                 for client in &fault.clients {
                     self.clients[*client].resume()?;
