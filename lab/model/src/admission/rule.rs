@@ -8,7 +8,7 @@ use crate::admission::variant::Variant;
 
 impl Admission {
     /// Returns true if a node counts for a client now.
-    pub(crate) fn is_admitted(self, state: &State, client: usize, node: usize) -> bool {
+    pub fn is_admitted(self, state: &State, client: usize, node: usize) -> bool {
         let (stamp, link) = (state.nodes[node].data.stamp, state.nodes[node].links[client]);
         match (self.variant, link.check) {
             (Variant::NoRule, _) | (_, Check::Unaware) => true,

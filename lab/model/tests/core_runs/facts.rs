@@ -1,6 +1,6 @@
 //! The facts about each client of a run that follow from its whole history.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redlock_core::runtime::Instant;
@@ -34,8 +34,8 @@ pub(crate) struct Facts {
     calls: BTreeMap<u64, Call>,
     /// The number of each call, and the time at which it was sent, by purpose and server.
     sent: BTreeMap<(Call, usize), (u64, Instant)>,
-    /// The calls whose reply the client has received.
-    received: BTreeSet<u64>,
+    /// The calls whose reply the client has received, with the time.
+    received: BTreeMap<u64, Instant>,
     /// The times at which connections to a server broke.
     breaks: Vec<(usize, Instant)>,
 }
@@ -139,7 +139,7 @@ impl Facts {
             EventKind::Sent(Request { operation, token, call, server, .. }) => {
                 self.sent(at, operation, token, call, server);
             }
-            EventKind::Received { request, .. } => drop(self.received.insert(request.call)),
+            EventKind::Received { request, .. } => drop(self.received.insert(request.call, at)),
             _ => {}
         }
     }
@@ -191,7 +191,16 @@ impl Facts {
 
     /// Returns true if the client receives the reply to a call, sooner or later.
     pub(crate) fn receives(&self, call: u64) -> bool {
-        self.received.contains(&call)
+        self.received.contains_key(&call)
+    }
+
+    /// Returns true if the client receives the reply to a call when its lease may have been lost already.
+    pub(crate) fn receives_late(&self, call: u64) -> bool {
+        let deadline =
+            |at: Instant| self.deadlines.iter().rfind(|(from, _)| *from < at).map(|(_, until)| *until);
+        self.received
+            .get(&call)
+            .is_some_and(|at| deadline(*at).is_some_and(|until| until <= *at + self.margin()))
     }
 
     /// Returns true if the client does not wait for a reply any more that it has not received: the time limit has passed,

@@ -107,8 +107,14 @@ impl Kept {
             _ if self.is_of(KEEPER, shown.token) => {
                 // The keeper releases nothing as long as it relies on its lock.
                 let Some(request) = self.request(shown) else { return vec![] };
-                let is_unheard = state.is_open(request) && !self.facts[KEEPER].receives(shown.call);
-                vec![Some(if is_unheard { Step::CarryWithoutReply(request) } else { Step::Carry(request) })]
+                let keeper = &self.facts[KEEPER];
+                let (heard, unheard) = (Step::Carry(request), Step::CarryWithoutReply(request));
+                match (state.is_open(request), keeper.receives(shown.call)) {
+                    (true, false) => vec![Some(unheard)],
+                    // In the model, a reply arrives at once.
+                    (true, true) if keeper.receives_late(shown.call) => vec![Some(heard), Some(unheard)],
+                    _ => vec![Some(heard)],
+                }
             }
             Operation::Acquire if self.is_of(OTHER, shown.token) => vec![Some(Step::OtherCarry { node })],
             Operation::Release if self.is_of(OTHER, shown.token) && granted => {

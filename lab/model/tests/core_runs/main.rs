@@ -10,6 +10,7 @@
 //! differ from them.
 
 mod accept;
+mod admission;
 mod calls;
 mod check;
 mod client;
