@@ -33,12 +33,13 @@ Environment, if the option is missing:
   REDLOCK_USER, REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE
   REDLOCK_CACERT, REDLOCK_CERT, REDLOCK_KEY
   REDLOCK_KEY_PREFIX, REDLOCK_NODE_TIMEOUT, REDLOCK_LONGEST_TTL
+  REDLOCK_NODE_LISTS_MUST_AGREE  true or false
   REDLOCK_HANDLE         the handle for `extend` and `unlock`
 
 Files: ~/.config/redlock/config.toml, or else /etc/redlock/config.toml, in TOML:
   nodes = [\"rediss://10.0.0.1\", \"rediss://10.0.0.2\", \"rediss://10.0.0.3\"]
   previous_nodes, user, password, password_file, ca_file, cert_file, key_file,
-  key_prefix, node_timeout, longest_ttl";
+  key_prefix, node_timeout, longest_ttl, node_lists_must_agree";
 
 /// Options of all commands.
 #[derive(Clone, Debug, Default, Args)]
@@ -79,6 +80,9 @@ pub(crate) struct Shared {
     /// The longest TTL of all programs. A server that may have lost locks does not count until they have expired
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, global = true)]
     pub(crate) longest_ttl: Option<Duration>,
+    /// Servers do not count if another program lists other servers. Set it in all programs
+    #[arg(long, global = true)]
+    pub(crate) node_lists_must_agree: bool,
     /// Prints nothing to stderr
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -100,6 +104,7 @@ pub(crate) enum Command {
     Break(Break),
     Health(Health),
     Doctor(Doctor),
+    Nodes(Nodes),
     Vouch(Vouch),
     Completions(Completions),
     Man(Man),
@@ -421,6 +426,21 @@ pub(crate) struct Doctor {
     /// Exits with 1 for warnings, too
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows the lists of servers that programs have announced on each server
+///
+/// Use it while the servers are changed, or if programs list different servers. Programs renew their lists every ten
+/// seconds; a list that was renewed longer ago is that of programs that have ended. A list differs if its programs and one
+/// with the servers of this command can hold one lock at the same time. The label of a program is shown if it has found
+/// another list. During a change, the list of a program is that of its servers and of its previous servers: A and B.
+///
+/// Exit codes: 0 if no list differs, 1 if one does, 69 if no server replied.
+#[derive(Debug, Args)]
+pub(crate) struct Nodes {
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,

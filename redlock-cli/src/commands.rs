@@ -8,6 +8,7 @@ pub(crate) mod health;
 #[cfg(unix)]
 pub(crate) mod hold;
 pub(crate) mod inspect;
+pub(crate) mod nodes;
 pub(crate) mod vouch;
 pub(crate) mod wait;
 

@@ -73,6 +73,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Break(args) => commands::break_lock::break_lock(&args, shared),
         Command::Health(args) => commands::health::health(&args, shared),
         Command::Doctor(args) => commands::doctor::doctor(&args, shared),
+        Command::Nodes(args) => commands::nodes::nodes(&args, shared),
         Command::Vouch(args) => commands::vouch::vouch(&args, shared),
         Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args),

@@ -6,14 +6,13 @@
 mod file;
 mod login;
 
-use std::collections::HashSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use redlock_doctor::{Preflight, PreflightSettings, preflight};
+use redlock_doctor::{Preflight, PreflightSettings, preflight, preflight_of_change};
 use redlock_redis_rs::{Address, Error, IntoConnector, Options, Redlock, builder_with, nodes};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +43,8 @@ pub(crate) struct Servers {
     pub(crate) node_timeout: Duration,
     /// The longest TTL, if restart admission is enabled.
     pub(crate) longest_ttl: Option<Duration>,
+    #[serde(default)]
+    node_lists_must_agree: bool,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,7 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
     let key_prefix = key_prefix.or(file.key_prefix.clone().map(Into::into)).unwrap_or_default();
     let timeout = environment.text("REDLOCK_NODE_TIMEOUT")?.or(file.node_timeout.clone());
     let longest_ttl = environment.text("REDLOCK_LONGEST_TTL")?.or(file.longest_ttl.clone());
+    let must_agree = environment.truth("REDLOCK_NODE_LISTS_MUST_AGREE")?.or(file.node_lists_must_agree);
     let servers = Servers {
         urls,
         previous,
@@ -102,6 +104,7 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
         key_prefix: key_prefix.into_encoded_bytes(),
         node_timeout: either("node timeout", args.node_timeout, timeout)?.unwrap_or(NODE_TIMEOUT),
         longest_ttl: either("longest TTL", args.longest_ttl, longest_ttl)?,
+        node_lists_must_agree: args.node_lists_must_agree || must_agree.unwrap_or(false),
     };
     Ok(Found { servers, warnings })
 }
@@ -210,6 +213,13 @@ impl Environment {
         let text = self.get(name).map(OsString::into_string).transpose();
         text.map_err(|_| Failure::config(format!("{name} is not UTF-8")))
     }
+
+    fn truth(&self, name: &str) -> Result<Option<bool>, Failure> {
+        let parse = |text: String| {
+            text.parse().map_err(|_| Failure::config(format!("{name} must be true or false, not {text:?}")))
+        };
+        self.text(name)?.map(parse).transpose()
+    }
 }
 
 impl Servers {
@@ -217,6 +227,7 @@ impl Servers {
     pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
         let options = self.options();
         let builder = builder_with(&self.urls, &options)?.node_timeout(self.node_timeout);
+        let builder = builder.node_lists_must_agree(self.node_lists_must_agree);
         match &self.previous {
             Some(previous) => builder.previous_nodes(nodes(previous, &options)?).build(),
             None => builder.build(),
@@ -233,9 +244,14 @@ impl Servers {
     /// Checks the servers.
     pub(crate) async fn preflight(&self, settings: PreflightSettings) -> Result<Preflight, Error> {
         let options = self.options();
-        let mut labels = HashSet::new();
-        let urls = self.all().filter(|url| labels.insert(label(url)));
-        preflight(urls.map(|url| url.into_connector(&options)), &options, settings).await
+        let connectors =
+            |urls: &[String]| urls.iter().map(|url| url.into_connector(&options)).collect::<Vec<_>>();
+        match &self.previous {
+            None => preflight(connectors(&self.urls), &options, settings).await,
+            Some(previous) => {
+                preflight_of_change(connectors(&self.urls), connectors(previous), &options, settings).await
+            }
+        }
     }
 
     /// Returns the URLs of both lists.
@@ -327,6 +343,7 @@ mod tests {
             key_prefix: Vec::new(),
             node_timeout: NODE_TIMEOUT,
             longest_ttl: None,
+            node_lists_must_agree: false,
         };
         let shown = format!("{servers:?} {servers:#?}");
         assert!(shown.contains("a:6379") && !shown.contains("hunter2"), "{shown}");

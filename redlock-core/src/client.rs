@@ -3,6 +3,7 @@
 // First, so that its options come first in the documentation of a request.
 pub(crate) mod request;
 
+pub(crate) mod announced;
 pub(crate) mod attempts;
 mod break_lock;
 pub(crate) mod builder;

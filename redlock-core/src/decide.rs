@@ -1,6 +1,8 @@
 //! The decisions, as pure functions of values: no I/O, no clock, no randomness.
 
 pub(crate) mod admission;
+pub(crate) mod agreement;
+pub(crate) mod announcements;
 pub(crate) mod backoff;
 pub(crate) mod candidacy;
 pub(crate) mod concurrency;

@@ -194,6 +194,7 @@ mod telemetry;
 mod types;
 mod watch;
 
+pub use crate::client::announced::{AnnouncedList, AnnouncedLists};
 pub use crate::client::builder::Builder;
 pub use crate::client::guard::Guard;
 pub use crate::client::health::{Health, ListHealth, NodeHealth};

@@ -119,6 +119,7 @@ pub(crate) fn client_of(node: Arc<dyn LockNode>, runtime: Arc<StoppedClock>) -> 
         drift: DriftFactor::new(0.01).expect("a small fraction"),
         owner: None,
         compare_node_lists: false,
+        node_lists_must_agree: false,
     };
     Arc::new(Handle::new(vec![node], Quorums::of(1), runtime, settings))
 }

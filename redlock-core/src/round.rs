@@ -100,6 +100,11 @@ pub(crate) trait Round: Send + Unpin + 'static {
         true
     }
 
+    /// Returns whether replies count even if the node lists of programs [differ](crate::decide::agreement).
+    fn counts_always(&self) -> bool {
+        false
+    }
+
     /// Returns the name of a request in events and metrics.
     fn name(&self, operation: Operation) -> &'static str {
         operation.name()

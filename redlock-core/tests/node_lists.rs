@@ -359,7 +359,7 @@ fn outages(seed: u64, change: fn(FakeNode) -> FakeNode) {
 }
 
 #[test]
-fn the_comparison_costs_three_requests_in_ten_seconds() {
+fn the_comparison_costs_four_requests_in_ten_seconds() {
     let world = World::new(1, FakeNode::watching);
     let program = world.program("one", &[0, 1, 2]);
     world.lock(&program);
@@ -369,9 +369,10 @@ fn the_comparison_costs_three_requests_in_ten_seconds() {
     for node in &world.nodes[..3] {
         let log = node.requests();
         assert_eq!(10, log.of("redlock:nodes").on(Operation::Inspect).len(), "{log}");
+        assert_eq!(10, log.of("redlock:nodes:change").on(Operation::Inspect).len(), "{log}");
         assert_eq!(10, log.of("redlock:nodes:other").on(Operation::Inspect).len(), "{log}");
         assert_eq!(10, log.on(Operation::Extend).len(), "{log}");
-        assert!(log.len() <= 31, "{log}");
+        assert!(log.len() <= 41, "{log}");
     }
 }
 
@@ -396,6 +397,7 @@ fn rejected_requests_are_logged_once_and_locks_are_granted() {
     let world = World::new(1, |node| node);
     for node in &world.nodes {
         node.inject(Fault::reject().of("redlock:nodes"));
+        node.inject(Fault::reject().of("redlock:nodes:change"));
         node.inject(Fault::reject().of("redlock:nodes:other"));
     }
     let program = world.program("one", &[0, 1, 2]);
@@ -409,7 +411,7 @@ fn rejected_requests_are_logged_once_and_locks_are_granted() {
 fn the_names_of_announcements_are_reserved() {
     let world = World::new(1, |node| node);
     let program = world.program("one", &[0]);
-    for name in ["redlock:nodes", "redlock:nodes:other"] {
+    for name in ["redlock:nodes", "redlock:nodes:change", "redlock:nodes:other"] {
         let request = program.redlock.lock(name, TTL);
         let error = world.simulation.block_on(&program.process, request).unwrap_err();
         assert_eq!(ErrorKind::InvalidInput, error.kind());

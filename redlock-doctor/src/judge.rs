@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, Speed, State, USEFUL};
-use super::{Finding, PreflightSettings, Severity};
+use super::{Finding, List, PreflightSettings, Severity};
 
 /// The least version whose locks are tested.
 const LEAST: (u64, u64) = (6, 2);
@@ -17,13 +17,19 @@ const CLOCKS_APART: f64 = 60.0;
 /// The longest part of a TTL that one reply may take.
 const SLOW: u32 = 20;
 
-/// Returns the findings, the worst first.
+/// Returns whether enough servers of each list can be reached, and the findings, the worst first.
 ///
 /// `restart_admission`: whether a longest TTL is set, so that servers without their locks do not count. Servers that
 /// sentinels choose have one in any case.
-pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admission: bool) -> Vec<Finding> {
+pub(super) fn judge(
+    all: &[Facts],
+    lists: &[List],
+    settings: PreflightSettings,
+    restart_admission: bool,
+) -> (bool, Vec<Finding>) {
     let mut findings = Vec::new();
-    let is_available = count(all, &mut findings);
+    let counted: Vec<_> = lists.iter().map(|list| count(all, list, &mut findings)).collect();
+    let is_available = counted.iter().all(|is_available| *is_available);
     let restart_admission = restart_admission || all.iter().all(|facts| facts.is_chosen);
     if !restart_admission {
         findings.push(finding(
@@ -63,7 +69,7 @@ pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admissio
     clocks(all, settings, &mut findings);
     let mut merged = merge(findings);
     merged.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    merged
+    (is_available, merged)
 }
 
 /// Merges equal findings of several servers.
@@ -101,11 +107,12 @@ fn fix(reason: &str) -> &'static str {
     }
 }
 
-/// Judges the number of servers. Returns whether enough for a lock could be reached.
-fn count(all: &[Facts], findings: &mut Vec<Finding>) -> bool {
-    let (reachable, quorum) = (all.iter().filter(|facts| facts.state.is_ok()).count(), all.len() / 2 + 1);
+/// Judges the number of servers in a list. Returns whether enough for a lock could be reached.
+fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Finding>) -> bool {
+    let reachable = members.iter().filter(|server| all[**server].state.is_ok()).count();
+    let (count, quorum) = (members.len(), members.len() / 2 + 1);
     if reachable < quorum {
-        let problem = format!("only {reachable} of {} servers reachable, {quorum} required", all.len());
+        let problem = format!("only {reachable} of {count} {name} reachable, {quorum} required");
         findings.push(finding(
             Severity::Error,
             &[],
@@ -114,16 +121,13 @@ fn count(all: &[Facts], findings: &mut Vec<Finding>) -> bool {
             "see the servers below",
         ));
     }
-    let problem = match all.len() {
+    let problem = match count {
         1 => "there is a single server",
         even if even % 2 == 0 => "the number of servers is even",
         _ => return reachable >= quorum,
     };
-    let consequence = if all.len() == 1 {
-        "its failure stops all locks"
-    } else {
-        "the last server adds no fault tolerance"
-    };
+    let consequence =
+        if count == 1 { "its failure stops all locks" } else { "the last server adds no fault tolerance" };
     findings.push(finding(
         Severity::Note,
         &[],
@@ -363,8 +367,13 @@ mod tests {
     }
 
     /// The findings of programs with a longest TTL.
+    fn one_list(all: &[Facts], restart_admission: bool) -> Vec<Finding> {
+        let lists = [List { name: "servers", members: (0..all.len()).collect() }];
+        super::judge(all, &lists, settings(), restart_admission).1
+    }
+
     fn judge(all: &[Facts]) -> Vec<Finding> {
-        super::judge(all, settings(), true)
+        one_list(all, true)
     }
 
     /// A server without any finding, and the fields of `INFO` that differ.
@@ -432,7 +441,7 @@ mod tests {
     fn a_master_that_sentinels_choose_has_replicas_and_restart_admission() {
         let mut facts = vec![server("a", &[("connected_slaves", "2"), ("aof_enabled", "0")])];
         let problems = |facts: &[Facts]| {
-            let found = super::judge(facts, settings(), false);
+            let found = one_list(facts, false);
             found.iter().map(|finding| finding.problem().to_owned()).collect::<Vec<_>>().join(", ")
         };
         let are_named = |problems: &str| {
@@ -453,7 +462,7 @@ mod tests {
             (&[not_durable], Note, "on disk"),
             (&[not_durable, ("uptime_in_seconds", "29")], Warning, "started less than one TTL ago"),
         ] {
-            let found = super::judge(&three(changed), settings(), false);
+            let found = one_list(&three(changed), false);
             let found = found.iter().find(|finding| finding.problem().contains(part));
             assert_eq!(Some(severity), found.map(Finding::severity), "{changed:?}: {part}");
             assert_eq!(Vec::<Finding>::new(), judge(&three(changed)));
@@ -532,5 +541,30 @@ mod tests {
         let found = judge(&[server("a", &[]), server("b", &[]), down("c")]);
         assert_eq!("the locks tolerate one failure fewer", found[0].consequence());
         assert!(judge(&[server("a", &[]), server("b", &[])])[0].problem().contains("even"));
+    }
+
+    /// From one server to three. The union of the lists has four servers.
+    #[test]
+    fn each_list_needs_a_quorum_while_the_servers_are_changed() {
+        let up = |label| server(label, &[("run_id", label)]);
+        let down =
+            |label: &str| Facts { label: label.into(), is_chosen: false, state: Err("refused".into()) };
+        let lists = [
+            List { name: "servers", members: vec![0, 1, 2] },
+            List { name: "previous servers", members: vec![3] },
+        ];
+        let judge = |all: &[Facts]| {
+            let (is_available, findings) = super::judge(all, &lists, settings(), true);
+            (is_available, findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        };
+        let (is_available, found) = judge(&[up("a"), down("b"), up("c"), up("d")]);
+        assert!(is_available && !found.contains("even"), "{found}");
+        let (is_available, found) = judge(&[down("a"), up("b"), down("c"), up("d")]);
+        assert!(!is_available && found.contains("only 1 of 3 servers reachable, 2 required"), "{found}");
+        let (is_available, found) = judge(&[up("a"), down("b"), up("c"), down("d")]);
+        assert!(
+            !is_available && found.contains("only 0 of 1 previous servers reachable, 1 required"),
+            "{found}"
+        );
     }
 }

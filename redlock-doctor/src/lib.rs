@@ -127,7 +127,7 @@ impl PreflightSettings {
 /// The result of a preflight check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preflight {
-    nodes: usize,
+    is_available: bool,
     reachable: usize,
     findings: Vec<Finding>,
 }
@@ -149,6 +149,8 @@ impl Preflight {
 
     /// Returns whether enough servers for a lock could be reached.
     ///
+    /// During a [change of the servers](preflight_of_change), both lists need enough of them.
+    ///
     /// ```
     /// # use redlock_doctor::Preflight;
     /// /// Stops the start of a service that could not lock anything.
@@ -159,7 +161,7 @@ impl Preflight {
     /// }
     /// ```
     pub fn is_available(&self) -> bool {
-        self.reachable > self.nodes / 2
+        self.is_available
     }
 
     /// Returns how many servers could be reached.
@@ -316,13 +318,69 @@ pub async fn preflight<C: Connector>(
     settings: PreflightSettings,
 ) -> Result<Preflight, Error> {
     let connectors = valid_connectors(connectors)?;
+    let lists = [List { name: "servers", members: (0..connectors.len()).collect() }];
+    check(&connectors, &lists, options, settings).await
+}
+
+/// Checks servers while they are [changed](redlock_core::Builder::previous_nodes).
+///
+/// Same as [`preflight`], except that each list needs a quorum of reachable servers. A server that is in both lists is
+/// checked once.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use redlock_doctor::{PreflightSettings, preflight_of_change};
+/// # use redlock_redis_rs::{IntoConnector, Options};
+/// # async fn example() -> Result<(), redlock_redis_rs::Error> {
+/// let (old, new) = (["redis://10.0.0.1"], ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]);
+/// let options = Options::tokio();
+/// let connector = |url: &str| url.into_connector(&options);
+/// let settings = PreflightSettings::new(Duration::from_secs(30));
+/// let found = preflight_of_change(new.map(connector), old.map(connector), &options, settings).await?;
+/// assert!(found.is_available());
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// - Same as [`preflight`], for each list.
+pub async fn preflight_of_change<C: Connector>(
+    connectors: impl IntoIterator<Item = Result<C, Error>>,
+    previous: impl IntoIterator<Item = Result<C, Error>>,
+    options: &Options,
+    settings: PreflightSettings,
+) -> Result<Preflight, Error> {
+    let mut connectors = valid_connectors(connectors)?;
+    let current = (0..connectors.len()).collect();
+    let mut members = Vec::new();
+    for connector in valid_connectors(previous)? {
+        let known = connectors.iter().position(|other| other.label() == connector.label());
+        members.push(known.unwrap_or(connectors.len()));
+        if known.is_none() {
+            connectors.push(connector);
+        }
+    }
+    let lists = [List { name: "servers", members: current }, List { name: "previous servers", members }];
+    check(&connectors, &lists, options, settings).await
+}
+
+/// The servers of one list, as positions among all servers.
+struct List {
+    /// The word for the servers in messages.
+    name: &'static str,
+    members: Vec<usize>,
+}
+
+async fn check<C: Connector>(
+    connectors: &[C],
+    lists: &[List],
+    options: &Options,
+    settings: PreflightSettings,
+) -> Result<Preflight, Error> {
     let facts = join_all(connectors.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
-    Ok(Preflight {
-        nodes: facts.len(),
-        reachable,
-        findings: judge::judge(&facts, settings, options.has_longest_ttl()),
-    })
+    let (is_available, findings) = judge::judge(&facts, lists, settings, options.has_longest_ttl());
+    Ok(Preflight { is_available, reachable, findings })
 }
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {

@@ -4,7 +4,8 @@ use crate::line::Key;
 use crate::violation::Violation;
 
 /// The documented keys that are not locks: `docs/operating.md`, `docs/fencing.md` and `docs/guarantees.md`.
-const SERVICE_KEYS: [&str; 3] = ["redlock:admission", "redlock:nodes", "redlock:nodes:other"];
+const SERVICE_KEYS: [&str; 4] =
+    ["redlock:admission", "redlock:nodes", "redlock:nodes:change", "redlock:nodes:other"];
 
 /// The beginning of the keys of fencing counters.
 const COUNTERS: &str = "redlock:fence:";

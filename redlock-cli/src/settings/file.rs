@@ -25,6 +25,7 @@ pub(super) struct File {
     pub(super) key_prefix: Option<String>,
     pub(super) node_timeout: Option<String>,
     pub(super) longest_ttl: Option<String>,
+    pub(super) node_lists_must_agree: Option<bool>,
 }
 
 /// The fields that are strings.
@@ -96,6 +97,10 @@ fn wrong_type(text: &str) -> Option<String> {
         let example = r#"["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]"#;
         return Some(format!("`{field}` must be a list of strings: {field} = {example}"));
     }
+    let field = "node_lists_must_agree";
+    if table.get(field).is_some_and(|value| !value.is_bool()) {
+        return Some(format!("`{field}` must be true or false"));
+    }
     let field = TEXTS.iter().find(|field| table.get(**field).is_some_and(|value| !value.is_str()))?;
     Some(format!("`{field}` must be a string in quotes"))
 }
@@ -153,6 +158,9 @@ mod tests {
         assert!(error.contains("`previous_nodes` must be a list of strings: previous_nodes = ["), "{error}");
         let error = parse("user = 'x'\nnodes = 'redis://a'").err().unwrap();
         assert!(error.starts_with("cannot read /x.toml: line 2: "), "{error}");
+        let error = parse("node_lists_must_agree = 'yes'").err().unwrap();
+        assert!(error.ends_with("line 1: `node_lists_must_agree` must be true or false"), "{error}");
+        assert_eq!(Some(true), parse("node_lists_must_agree = true").unwrap().node_lists_must_agree);
         for field in TEXTS {
             assert!(parse(&format!("{field} = '1'")).is_ok(), "{field}");
             let error = parse(&format!("{field} = 1")).err().unwrap();

@@ -1,7 +1,7 @@
 //! The servers are changed: runs have the old list, both lists or the new list.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::common::{Cluster, output, text};
 
@@ -44,6 +44,61 @@ fn a_run_with_both_lists_respects_a_lock_on_either_list() {
         assert_eq!(Some(0), output(&mut unlock).status.code());
         assert_eq!([Some(0); 3], in_all_ways());
     }
+}
+
+fn nodes(cluster: &Cluster, list: &str, options: &[&str]) -> Output {
+    output(cluster.redlock([&["nodes"], options].concat()).env("REDLOCK_NODES", list))
+}
+
+/// A program with the first two servers runs, and another one with the last two starts.
+#[test]
+fn a_run_with_another_list_gets_no_lock_if_lists_must_agree() {
+    let cluster = Cluster::new();
+    let [one, two, three] = [0, 1, 2].map(|server: usize| cluster.servers[server].url());
+    let (first, second) = (format!("{one},{two}"), format!("{two},{three}"));
+    let must_agree = |list: &str, words: &[&str]| {
+        let mut command = cluster.redlock(words);
+        command.env("REDLOCK_NODES", list).env("REDLOCK_NODE_LISTS_MUST_AGREE", "true");
+        command
+    };
+    let found = output(&mut must_agree(&first, &["run", "-n", "job", "true"]));
+    assert_eq!(Some(0), found.status.code(), "{found:?}");
+    let found = output(&mut must_agree(&second, &["run", "-n", "other", "true"]));
+    assert_eq!(Some(69), found.status.code(), "{found:?}");
+    assert!(text(&found.stderr).contains("not counted: another program lists other nodes"), "{found:?}");
+    let found = output(&mut must_agree(&second, &["health"]));
+    assert_eq!(Some(69), found.status.code(), "{found:?}");
+    let found = output(&mut must_agree(&second, &["doctor", "--observe", "0"]));
+    assert!(text(&found.stdout).contains("another program lists other nodes"), "{found:?}");
+    let found = output(&mut must_agree(&first, &["run", "-n", "job", "true"]));
+    assert_eq!(Some(0), found.status.code(), "programs with the first list continue: {found:?}");
+    // Another run has both lists.
+    let mut both = must_agree(&second, &["run", "-n", "job", "true"]);
+    let found = output(both.env("REDLOCK_PREVIOUS_NODES", &first));
+    assert_eq!(Some(0), found.status.code(), "{found:?}");
+    let found = output(cluster.redlock(["health"]).env("REDLOCK_NODE_LISTS_MUST_AGREE", "yes"));
+    assert_eq!(Some(78), found.status.code(), "{found:?}");
+    assert!(text(&found.stderr).contains("must be true or false"), "{found:?}");
+
+    let found = nodes(&cluster, &first, &[]);
+    assert_eq!(Some(1), found.status.code(), "{found:?}");
+    let shown = text(&found.stdout);
+    assert!(shown.contains("differs, announced by ") && shown.contains("A and B"), "{shown}");
+    let found = nodes(&cluster, &first, &["--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let announced = json[1]["lists"].as_array().unwrap();
+    assert_eq!(3, announced.len(), "{json}");
+    assert_eq!([&false, &false, &true], [0, 1, 2].map(|list: usize| &announced[list]["differs"]), "{json}");
+}
+
+#[test]
+fn nodes_without_announcements_or_servers() {
+    let cluster = Cluster::new();
+    let found = nodes(&cluster, &cluster.nodes(), &[]);
+    assert_eq!(Some(0), found.status.code(), "{found:?}");
+    assert!(text(&found.stdout).contains("no program has announced its list"), "{found:?}");
+    let found = nodes(&cluster, "redis://127.0.0.1:1", &[]);
+    assert_eq!(Some(69), found.status.code(), "{found:?}");
 }
 
 #[test]

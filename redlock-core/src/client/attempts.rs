@@ -210,6 +210,9 @@ impl CheckedRequest {
             }
         }
         let mut start = start;
+        if self.handle.compare_node_lists().await {
+            start = self.handle.now();
+        }
         loop {
             self.handle.resume_cleanup();
             let (permit, since) = match Permit::try_new(&self.handle.limiter, Class::Attempt) {
@@ -257,6 +260,9 @@ impl CheckedRequest {
                     waiter.enter(self.standing(start, policy), entered);
                 }
             }
+        }
+        if handle.compare_node_lists().await {
+            just_now = None;
         }
         let mut watcher = None;
         let mut backoff = Backoff::new(policy);
@@ -490,9 +496,6 @@ impl CheckedRequest {
         // Checked once the attempt counts as outstanding. Thus either `close` sees it, or this sees the closing.
         if handle.is_closed() {
             return Err(Error::closed());
-        }
-        if let Some(lists) = &handle.node_lists {
-            lists.start(handle);
         }
         let acquired = attempt.await;
         drop(permit);

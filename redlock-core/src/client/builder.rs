@@ -44,6 +44,7 @@ pub struct Builder {
     drift_factor: f64,
     owner: Option<String>,
     compare_node_lists: bool,
+    node_lists_must_agree: bool,
 }
 
 /// The default node timeout: 200 ms.
@@ -89,6 +90,7 @@ impl Builder {
             drift_factor,
             owner: None,
             compare_node_lists: false,
+            node_lists_must_agree: false,
         }
     }
 
@@ -377,13 +379,13 @@ impl Builder {
     /// Two programs with different lists can hold one lock at the same time. It happens with a typing error, during a
     /// deployment, or if a name resolves differently in another zone. A difference is logged as a warning, is in
     /// [`health`](Redlock::health), and sets the metric `redlock_node_lists_differ`. It is reported until all nodes have
-    /// replied without it. Locks are granted as before.
+    /// replied without it. Locks are granted as before, unless [lists must agree](Builder::node_lists_must_agree).
     ///
-    /// Each program announces the identities of its servers on all of its nodes, in the keys `redlock:nodes` and
-    /// `redlock:nodes:other` with the [prefix] of its locks. They are deleted by [`close`](Redlock::close) and when the
-    /// last handle is dropped, and expire after 30 s. The comparison begins with the first lock, and is repeated every
-    /// ten seconds and when a server reports another announcement. It costs three requests to each node in ten seconds,
-    /// and nothing for a lock.
+    /// Each program announces the identities of its servers on all of its nodes, in the keys `redlock:nodes`,
+    /// `redlock:nodes:change` and `redlock:nodes:other` with the [prefix] of its locks. They are deleted by
+    /// [`close`](Redlock::close) and when the last handle is dropped, and expire after 30 s. The comparison begins with
+    /// the first lock, and is repeated every ten seconds and when a server reports another announcement. It costs four
+    /// requests to each node in ten seconds, and nothing for a lock.
     ///
     /// A difference goes unnoticed in these cases:
     ///
@@ -419,6 +421,44 @@ impl Builder {
     /// [prefix]: https://docs.rs/redlock-wire/latest/redlock_wire/struct.Options.html#method.key_prefix
     pub fn compare_node_lists(mut self, on: bool) -> Self {
         self.compare_node_lists = on;
+        self
+    }
+
+    /// Sets whether votes count only while the node lists of programs agree.
+    ///
+    /// Then two programs with different lists never hold one lock at the same time, if they have a node in common that
+    /// both reach. The program that was first continues. A program with another list gets no lock, as soon as it starts:
+    /// the votes of all its nodes do not count, for the reason `another program lists other nodes`. Programs in
+    /// neighbouring steps of a [change of the nodes](Builder::previous_nodes) agree. Set it in all programs. It implies
+    /// [`compare_node_lists`](Builder::compare_node_lists), which states the requirements of the comparison.
+    ///
+    /// The default is `false`, because the setting has these costs:
+    ///
+    /// - The first request takes up to four more round trips: lists are compared first.
+    /// - Nodes that reject the comparison have no votes.
+    /// - After the last program with another list has ended, a program gets no lock for up to 45 s, because
+    ///   announcements expire after 30 s. It does not wait for locks with a longer TTL that were not released.
+    /// - If all programs have ended and a server was restarted, the next program gets no lock for up to 45 s, too.
+    ///
+    /// A program notices nothing on a node that it does not reach. If another program has announced its list there
+    /// meanwhile, for example after 30 s without a connection, this program gets no more lock once it reaches the node.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|service, ttl| {
+    /// # let nodes = fake_nodes(5, service.runtime());
+    /// let redlock_over = |nodes: &[FakeNode]| {
+    ///     let builder = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into));
+    ///     builder.node_lists_must_agree(true).build()
+    /// };
+    /// let (one, two) = (redlock_over(&nodes[..3])?, redlock_over(&nodes[2..])?);
+    /// let _held = one.lock("report", ttl).await?;
+    /// let error = two.lock("report", ttl).max_attempts(1).await.unwrap_err();
+    /// let quarantine = error.node_reports()[0].quarantine().expect("no vote");
+    /// assert_eq!(QuarantineReason::OtherNodeList, quarantine.reason);
+    /// # });
+    /// ```
+    pub fn node_lists_must_agree(mut self, must: bool) -> Self {
+        self.node_lists_must_agree = must;
         self
     }
 
@@ -463,6 +503,7 @@ impl Builder {
             drift: DriftFactor::new(self.drift_factor)?,
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
             compare_node_lists: self.compare_node_lists,
+            node_lists_must_agree: self.node_lists_must_agree,
         };
         for node in &nodes {
             node.set_node_timeout(self.node_timeout);

@@ -45,6 +45,7 @@ pub(crate) struct Settings {
     pub(crate) drift: DriftFactor,
     pub(crate) owner: Option<Owner>,
     pub(crate) compare_node_lists: bool,
+    pub(crate) node_lists_must_agree: bool,
 }
 
 impl Handle {
@@ -61,10 +62,31 @@ impl Handle {
         let bound = Bound::of(retention.unwrap_or_default());
         let rules = Rules { quorums, node_timeout, drift, bound };
         let limiter = Arc::new(Limiter::new(max_concurrent_attempts, Arc::clone(&runtime), node_timeout));
-        let nodes = Arc::new(Nodes::new(peers, Arc::clone(&runtime), rules, limiter));
+        let nodes = Nodes::new(peers, Arc::clone(&runtime), rules, limiter);
+        let must_agree = settings.node_lists_must_agree;
+        let nodes = Arc::new(if must_agree { nodes.with_agreement() } else { nodes });
         let queues = Arc::new(LocalQueues::new(runtime, nodes.keep_places()));
-        let node_lists = settings.compare_node_lists.then(|| Arc::new(NodeLists::new(quorums)));
+        let node_lists = (settings.compare_node_lists || must_agree)
+            .then(|| Arc::new(NodeLists::new(quorums, settings.owner.clone())));
         Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl, node_lists }
+    }
+
+    /// Returns whether votes count only while the node lists of programs agree.
+    pub(crate) fn node_lists_must_agree(&self) -> bool {
+        self.agreement.is_some()
+    }
+
+    /// Starts the comparison of node lists. If they must agree, this waits for the first comparison.
+    ///
+    /// Returns whether it has waited.
+    pub(crate) async fn compare_node_lists(&self) -> bool {
+        let Some(lists) = &self.node_lists else { return false };
+        lists.start(&self.nodes);
+        let waits = lists.is_awaited(&self.nodes);
+        if waits {
+            Box::pin(lists.first(&self.nodes)).await;
+        }
+        waits
     }
 
     /// Checks that every node supports fencing tokens.

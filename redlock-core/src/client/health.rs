@@ -341,6 +341,9 @@ impl fmt::Display for NodeHealth {
 
 pub(crate) async fn health(handle: &Handle) -> Health {
     let nodes: &Arc<Nodes> = handle;
+    if handle.node_lists_must_agree() {
+        handle.compare_node_lists().await;
+    }
     let token = Token::random(|bytes| nodes.runtime.fill_random(bytes), None);
     let name = [PROBE, token.as_bytes()].concat();
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");

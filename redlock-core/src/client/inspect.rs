@@ -228,6 +228,9 @@ pub(crate) async fn inspect(handle: &Handle, resource: Resource) -> Result<Inspe
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
+    if handle.node_lists_must_agree() {
+        handle.compare_node_lists().await;
+    }
     let (start, limit) = (handle.now(), handle.rules.node_timeout);
     let round = Inspect::new(handle.rules, resource.clone(), start);
     let inspected = run(handle, round, start, limit, Span::none()).await;

@@ -4,9 +4,14 @@
 //! reports another announcement, and soon after a node has another connection: a server that was restarted is another
 //! server. It compares again soon if a list seems to differ, until the other program has renewed its announcement or the
 //! announcement is gone. After a new difference, it does so once, so that the other program sees a renewal. The task ends
-//! with the last handle, and then retracts the announcement, as `close` does.
+//! with the last handle or `close`, and then retracts the announcement.
+//!
+//! If the lists [must agree](crate::decide::agreement), the first request waits for the first comparison. A program that is
+//! blocked compares every second. The task continues after `close`, because guards may be held, and the announcement
+//! stays until it expires: other programs with the same list rely on it.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +21,8 @@ use std::time::Duration;
 use event_listener::{Event, EventListener};
 use tracing::Span;
 
-use crate::decide::node_list::{Finding, Place, Servers};
+use crate::decide::agreement::Agreement;
+use crate::decide::announcements::{Announced, Finding, Place, Servers};
 use crate::decide::observation::Seen;
 use crate::decide::quorums::Quorums;
 use crate::round::compare::{Compare, Compared, Retract, name};
@@ -26,6 +32,7 @@ use crate::runtime::Alarm;
 use crate::sync::{Mutex, locked};
 use crate::telemetry;
 use crate::types::node_list::NodeListDifference;
+use crate::types::owner::Owner;
 use crate::types::token::Token;
 use crate::watch::node_watch::NodeWatch;
 use crate::watch::watches::Watches;
@@ -35,6 +42,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The shortest time between two comparisons, so that a node that changes all the time causes no loop.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// The time between two comparisons of a program whose votes do not count because another program lists other nodes.
+const INTERVAL_IF_BLOCKED: Duration = Duration::from_secs(1);
 
 /// The time in which a program that runs has renewed its announcement.
 const RENEWAL: Duration = Duration::from_secs(12);
@@ -46,12 +56,18 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(crate) struct NodeLists {
     runs: AtomicBool,
     servers: Mutex<Servers>,
+    /// Used if votes count without an agreement.
+    agreement: Mutex<Agreement>,
     /// The last difference that was found, until a complete comparison finds none.
     difference: Mutex<Option<NodeListDifference>>,
-    /// The announcement of this program.
-    announced: Mutex<Option<Token>>,
+    /// The announcements of this program.
+    announced: Mutex<Vec<Token>>,
     /// True once missing rights were logged.
     rejected: AtomicBool,
+    /// True once the lists were compared by the task.
+    compared: AtomicBool,
+    /// Notified at each comparison.
+    changed: Event,
     ended: Event,
 }
 
@@ -65,13 +81,16 @@ impl Drop for Running {
 }
 
 impl NodeLists {
-    pub(crate) fn new(quorums: Quorums) -> Self {
+    pub(crate) fn new(quorums: Quorums, owner: Option<Owner>) -> Self {
         Self {
             runs: AtomicBool::new(false),
-            servers: Mutex::new(Servers::new(quorums)),
+            servers: Mutex::new(Servers::new(quorums, owner)),
+            agreement: Mutex::new(Agreement::new(quorums.nodes())),
             difference: Mutex::default(),
             announced: Mutex::default(),
             rejected: AtomicBool::new(false),
+            compared: AtomicBool::new(false),
+            changed: Event::new(),
             ended: Event::new(),
         }
     }
@@ -83,6 +102,27 @@ impl NodeLists {
         }
         let (running, nodes) = (Running(Arc::clone(self)), Arc::clone(nodes));
         nodes.runtime.clone().spawn(Box::pin(async move { running.0.keep(&nodes).await }));
+    }
+
+    /// Returns whether votes count only after a comparison, and there was none.
+    pub(crate) fn is_awaited(&self, nodes: &Nodes) -> bool {
+        nodes.agreement.is_some() && !self.compared.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the first comparison, or until the client is closed.
+    pub(crate) async fn first(&self, nodes: &Nodes) {
+        let mut closing = nodes.listen_for_closing();
+        loop {
+            let mut changed = self.changed.listen();
+            if !self.is_awaited(nodes) || nodes.is_closed() {
+                return;
+            }
+            poll_fn(|cx| match Pin::new(&mut changed).poll(cx) {
+                Poll::Pending => Pin::new(&mut closing).poll(cx),
+                ready @ Poll::Ready(()) => ready,
+            })
+            .await;
+        }
     }
 
     /// Ends the task.
@@ -106,11 +146,17 @@ impl NodeLists {
         }
     }
 
-    async fn compare(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
+    pub(super) async fn compare(&self, nodes: &Arc<Nodes>, read_only: bool) -> Compared {
         let (servers, start) = (locked(&self.servers).clone(), nodes.now());
-        let round = Compare::new(nodes.rules, servers, start, read_only);
+        let agreement = nodes.agreement.as_ref().unwrap_or(&self.agreement);
+        let before = locked(agreement).clone();
+        let round = Compare::new(nodes.rules, servers, before, start, read_only);
         let compared = run(nodes, round, start, nodes.rules.node_timeout, Span::none()).await;
         locked(&self.servers).clone_from(&compared.servers);
+        // Only the task changes it.
+        if !read_only {
+            locked(agreement).clone_from(&compared.agreement);
+        }
         self.apply(nodes, &compared);
         compared
     }
@@ -118,20 +164,29 @@ impl NodeLists {
     async fn keep(&self, nodes: &Arc<Nodes>) {
         let other = [name(Place::Other)];
         let mut watches = Watches::new(nodes, &other, None);
-        let mut ended = [self.ended.listen(), nodes.listen_for_closing()];
+        let mut ended = vec![self.ended.listen()];
+        if nodes.agreement.is_none() {
+            ended.push(nodes.listen_for_closing());
+        }
+        let is_ended = || nodes.agreement.is_none() && nodes.is_closed() || nodes.unused_since().is_some();
         // The last handle may have been dropped before the first poll of this task.
-        while !nodes.is_closed() && nodes.unused_since().is_none() {
+        while !is_ended() {
             let before = *locked(&self.difference);
             let compared = self.compare(nodes, false).await;
-            if nodes.rules.quorums.previous().is_none() {
-                *locked(&self.announced) = Some(compared.token.clone());
-            }
+            *locked(&self.announced) =
+                [compared.servers.place(), Place::Other].map(|it| compared.servers.token(it)).into();
+            self.compared.store(true, Ordering::Relaxed);
+            self.changed.notify(usize::MAX);
             let is_open = match compared.finding {
                 Finding::Equal => false,
                 Finding::Unconfirmed => before.is_none(),
                 Finding::Differs(difference) => before != Some(difference),
             };
-            let interval = if is_open { PAUSE } else { INTERVAL };
+            let interval = match nodes.agreement {
+                _ if is_open => PAUSE,
+                Some(_) if compared.agreement.is_blocked() => INTERVAL_IF_BLOCKED,
+                _ => INTERVAL,
+            };
             if is_over(nodes, &compared, interval, &mut watches, &mut ended).await {
                 break;
             }
@@ -142,11 +197,17 @@ impl NodeLists {
         }
     }
 
-    /// Retracts the announcement on all nodes, if there is one.
+    /// Retracts the announcement on all nodes, if there is one, and votes count without it.
     pub(crate) async fn retract(&self, nodes: &Arc<Nodes>) {
-        let Some(announced) = locked(&self.announced).take() else { return };
-        let round = Retract::new(nodes.rules, announced);
-        run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
+        if nodes.agreement.is_some() {
+            return;
+        }
+        let mut announced = mem::take(&mut *locked(&self.announced));
+        announced.dedup();
+        for token in announced {
+            let round = Retract::new(nodes.rules, token);
+            run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
+        }
     }
 
     /// Records and reports the result of a comparison.
@@ -181,7 +242,7 @@ async fn is_over(
     compared: &Compared,
     interval: Duration,
     watches: &mut Watches<'_>,
-    ended: &mut [EventListener; 2],
+    ended: &mut [EventListener],
 ) -> bool {
     let (start, mut alarm) = (nodes.now(), Alarm::default());
     poll_fn(|cx: &mut Context<'_>| {
@@ -205,13 +266,20 @@ async fn is_over(
     .await
 }
 
-/// Returns whether a node has another connection, or reports an announcement that was not compared.
+/// Returns whether a node has another connection, is out of quarantine, or reports an announcement that was not compared.
 fn is_changed(nodes: &Nodes, compared: &Compared, watches: &Watches<'_>) -> bool {
-    let mut connections =
-        nodes.peers.iter().map(|peer| peer.node.status().connection).zip(&compared.connections);
-    connections.any(|(now, before)| now.is_some() && now != *before)
-        || watches.iter().filter_map(NodeWatch::seen).any(|seen| match seen {
-            Seen::Held(token) => token != compared.token && !compared.others.contains(&token),
-            Seen::Free | Seen::HeldUnnamed(_) => false,
-        })
+    let mut connections = nodes.peers.iter().map(|peer| peer.node.status()).zip(&compared.nodes);
+    let (own, others) =
+        (compared.servers.token(Place::Other), || compared.nodes.iter().map(|seen| &seen.announced));
+    connections.any(|(now, before)| {
+        now.connection.is_some() && now.connection != before.connection
+            || before.is_quarantined() && now.quarantine.is_none()
+    }) || watches.iter().filter_map(NodeWatch::seen).any(|seen| match seen {
+        Seen::Held(token) => {
+            let is_seen =
+                |announced: &Announced| announced.at(Place::Other).is_some_and(|it| it.token == token);
+            token != own && !others().any(is_seen)
+        }
+        Seen::Free | Seen::HeldUnnamed(_) => false,
+    })
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::announced::{self, AnnouncedLists};
 use crate::client::break_lock;
 use crate::client::guard::Guard;
 use crate::client::handle::Handle;
@@ -174,8 +175,8 @@ impl Redlock {
     /// There is one exception. If another program seems to [list other nodes](crate::Builder::compare_node_lists), and
     /// this program has requested no lock yet, the check waits up to 12 s for the next announcement of that program.
     ///
-    /// It costs each node one write and one script, like a lock, and two reads if node lists are
-    /// [compared](crate::Builder::compare_node_lists). A process that checks every 10 s thus sends 0.2 or 0.4 requests a
+    /// It costs each node one write and one script, like a lock, and three reads if node lists are
+    /// [compared](crate::Builder::compare_node_lists). A process that checks every 10 s thus sends 0.2 or 0.5 requests a
     /// second to each node. Frequent probes of many processes should share a result.
     ///
     /// ```
@@ -191,6 +192,29 @@ impl Redlock {
     /// If this future is dropped, the check continues in the background.
     pub async fn health(&self) -> Health {
         health::health(&self.0).await
+    }
+
+    /// Returns the node lists that programs have announced on each node, in configured order.
+    ///
+    /// See [`compare_node_lists`](crate::Builder::compare_node_lists). This announces and changes nothing, and takes at most
+    /// the node timeout, unless this process is delayed. It costs each node three reads.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
+    /// for node in redlock.announced_lists().await {
+    ///     for list in node.lists().iter().filter(|list| list.differs()) {
+    ///         println!("{}: {:?} lists other nodes", node.label(), list.owner());
+    ///     }
+    /// }
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the requests continue in the background until the nodes have replied. The result is
+    /// discarded.
+    pub async fn announced_lists(&self) -> Vec<AnnouncedLists> {
+        announced::announced(&self.0).await
     }
 
     /// Returns the holder of a resource, according to a quorum of nodes.

@@ -24,6 +24,9 @@ pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Re
         handle.check_fencing()?;
     }
     let lease = foreign(handle, detached)?;
+    if handle.node_lists_must_agree() {
+        handle.compare_node_lists().await;
+    }
     let limit = handle.rules.timeout_within(detached.ttl);
     let extension = Extension { ttl: detached.ttl, limit, not_beyond: None };
     let extending = extend::begin(handle, &lease.record, extension);

@@ -2,8 +2,10 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::client::announced::{AnnouncedList, AnnouncedLists};
 use crate::client::health::{Health, ListHealth, NodeHealth};
 use crate::client::inspect::{Inspection, LockStatus};
+use crate::node::ServerId;
 use crate::types::node_list::NodeListDifference;
 use crate::types::quarantine::Quarantine;
 use crate::types::report::NodeReport;
@@ -86,6 +88,67 @@ impl Serialize for Health {
         }
         .serialize(serializer)
     }
+}
+
+#[derive(Serialize)]
+#[serde(rename = "AnnouncedLists")]
+struct AnnouncedListsFields<'a> {
+    index: usize,
+    label: &'a str,
+    server: Option<String>,
+    error: Option<&'a str>,
+    lists: &'a [AnnouncedList],
+}
+
+impl Serialize for AnnouncedLists {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        AnnouncedListsFields {
+            index: self.index(),
+            label: self.label(),
+            server: self.server().map(identity),
+            error: self.error(),
+            lists: self.lists(),
+        }
+        .serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename = "AnnouncedList")]
+struct AnnouncedListFields<'a> {
+    lists: Vec<ServersFields>,
+    owner: Option<&'a str>,
+    expires_in_ms: Option<u64>,
+    differs: bool,
+}
+
+/// One list: the number of its nodes, and the servers that are known.
+#[derive(Serialize)]
+#[serde(rename = "Servers")]
+struct ServersFields {
+    count: usize,
+    servers: Vec<String>,
+}
+
+impl Serialize for AnnouncedList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let of = |(count, servers): (usize, Vec<ServerId>)| ServersFields {
+            count,
+            servers: servers.into_iter().map(identity).collect(),
+        };
+        AnnouncedListFields {
+            lists: self.lists().into_iter().map(of).collect(),
+            owner: self.owner(),
+            expires_in_ms: self.expires_in().map(whole_millis),
+            differs: self.differs(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Returns the identity of a server as it is announced.
+fn identity(server: ServerId) -> String {
+    format!("{:016x}", server.get())
 }
 
 #[derive(Serialize)]

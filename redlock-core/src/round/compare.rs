@@ -3,8 +3,11 @@
 //! The value of a key is a list, so the requests are those of locks. A program whose list is announced already sets
 //! nothing, because an acquisition leaves a key with the same token as it is.
 
-use crate::decide::node_list::{Announced, Announcement, Finding, Listed, Place, Servers, TTL, max_reading};
-use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request};
+use crate::decide::agreement::Agreement;
+use crate::decide::announcements::{
+    Announced, Announcement, Claim as Claimed, Finding, Listed, Place, Servers, TTL, certain, max_reading,
+};
+use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request, ServerId};
 use crate::round::{Heard, Io, Round, Rules};
 use crate::types::claim::Claim;
 use crate::types::instant::Instant;
@@ -13,8 +16,8 @@ use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
 use crate::types::ttl::Ttl;
 
-/// The names of the two places of an announcement. No lock has these names.
-const NAMES: [&str; 2] = ["redlock:nodes", "redlock:nodes:other"];
+/// The names of the [places](Place::ALL) of an announcement. No lock has these names.
+const NAMES: [&str; 3] = ["redlock:nodes", "redlock:nodes:change", "redlock:nodes:other"];
 
 /// The name of the requests in messages and metrics.
 const COMPARE: &str = "compare_nodes";
@@ -23,7 +26,8 @@ const COMPARE: &str = "compare_nodes";
 pub(crate) fn name(place: Place) -> Resource {
     let name = match place {
         Place::First => NAMES[0],
-        Place::Other => NAMES[1],
+        Place::Change => NAMES[1],
+        Place::Other => NAMES[2],
     };
     Resource::new(name).expect("a short name")
 }
@@ -37,14 +41,15 @@ pub(crate) fn is_reserved(resource: &Resource) -> bool {
 pub(crate) struct Compare {
     rules: Rules,
     servers: Servers,
+    agreement: Agreement,
     start: Instant,
     /// True if nothing is to be announced.
     read_only: bool,
     nodes: Vec<Seen>,
     /// The number of requests without a reply.
     missing: usize,
-    /// The announcement of this program, once all nodes were read.
-    token: Option<Token>,
+    /// True once all nodes were read.
+    is_read: bool,
     finding: Finding,
     is_complete: bool,
     rejection: Option<(usize, NodeError)>,
@@ -52,26 +57,30 @@ pub(crate) struct Compare {
 
 /// The replies of one node.
 #[derive(Clone, Debug, Default)]
-struct Seen {
-    connection: Option<ConnectionId>,
-    announced: Announced,
-    /// True if both replies state the announcements.
-    is_known: bool,
+pub(crate) struct Seen {
+    /// The connection over which the requests were sent.
+    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) server: Option<ServerId>,
+    pub(crate) announced: Announced,
+    /// The outcome of a request without a reply that counts.
+    pub(crate) failure: Option<Outcome>,
+    /// The time until which the announcement of this program stands in its place.
+    stands_until: Option<Instant>,
+    /// True if it stands, and no other announcement was there afterwards.
+    is_confirmed: bool,
+    /// True if its announcement was requested, and is not confirmed.
+    is_doubtful: bool,
 }
 
 /// The result of a comparison.
 #[derive(Debug)]
 pub(crate) struct Compared {
-    /// The announcement of this program.
-    pub(crate) token: Token,
     pub(crate) servers: Servers,
+    pub(crate) agreement: Agreement,
     /// True if the finding is that of all nodes: each has replied and may not have lost data.
     pub(crate) is_complete: bool,
     pub(crate) finding: Finding,
-    /// The announcements of others in the second place.
-    pub(crate) others: Vec<Token>,
-    /// The connection of each node, if its request was sent over one.
-    pub(crate) connections: Vec<Option<ConnectionId>>,
+    pub(crate) nodes: Vec<Seen>,
     /// A node that rejects these requests, and the error.
     pub(crate) rejection: Option<(usize, NodeError)>,
 }
@@ -80,24 +89,44 @@ pub(crate) struct Compared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Read(Place),
-    Retract,
+    Retract(Place),
     Announce(Place),
     Renew(Place),
+    /// Another look at the place of neighbours, after the announcement of this program.
+    Verify,
+}
+
+impl Seen {
+    /// Returns whether all replies state the announcements.
+    fn is_known(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// Returns whether the server has replied, and its announcements may be lost.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        matches!(self.failure, Some(Outcome::Quarantined { .. }))
+    }
 }
 
 impl Compare {
-    /// Creates a comparison that begins at `start`. `servers` is the state after the previous one.
-    pub(crate) fn new(rules: Rules, mut servers: Servers, start: Instant, read_only: bool) -> Self {
+    /// Creates a comparison that begins at `start`. `servers` and `agreement` are the state after the previous one.
+    pub(crate) fn new(
+        rules: Rules,
+        mut servers: Servers,
+        agreement: Agreement,
+        start: Instant,
+        read_only: bool,
+    ) -> Self {
         servers.begin();
-        let seen = Seen { is_known: true, ..Seen::default() };
         Self {
             rules,
             servers,
+            agreement,
             start,
             read_only,
-            nodes: vec![seen; rules.nodes()],
-            missing: 2 * rules.nodes(),
-            token: None,
+            nodes: vec![Seen::default(); rules.nodes()],
+            missing: Place::ALL.len() * rules.nodes(),
+            is_read: false,
             finding: Finding::Equal,
             is_complete: true,
             rejection: None,
@@ -111,50 +140,136 @@ impl Compare {
 
     /// Compares the lists, and sends the announcements.
     fn compare(&mut self, now: Instant, io: &mut Io<Lane>) {
-        self.token = Some(self.servers.list().token());
+        self.is_read = true;
         if self.is_late(now) {
             self.finding = Finding::Unconfirmed;
             return;
         }
-        let known = || self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_known);
-        self.finding = self.servers.compare_others(&known().map(|(_, seen)| &seen.announced));
-        for (node, seen) in known() {
-            self.finding = self.finding.and(self.servers.compare_on(&seen.announced));
-            if self.read_only {
-                continue;
-            }
-            let lane = match self.servers.announcement(&seen.announced) {
-                Announcement::Nothing => continue,
-                Announcement::Announce(place) => Lane::Announce(place),
-                Announcement::Renew(place) => Lane::Renew(place),
-                Announcement::Replace => Lane::Retract,
-            };
-            io.send(node, lane);
-            self.missing += 1;
+        let known: Vec<_> = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_known()).collect();
+        let announced = || known.iter().map(|node| &self.nodes[*node].announced);
+        self.finding = self.servers.compare_others(&announced());
+        for announced in announced() {
+            self.finding = self.finding.and(self.servers.compare_on(announced));
         }
+        if self.read_only {
+            return;
+        }
+        let claims = || announced().map(|announced| self.servers.claim(announced));
+        let is_claimed = self.is_complete
+            && known.len() == self.nodes.len()
+            && claims().all(|claim| claim == Claimed::Own);
+        let is_conflict = claims().any(|claim| claim == Claimed::Conflict);
+        if is_claimed {
+            self.agreement.join();
+        }
+        self.agreement.observe(is_conflict, self.is_complete, now);
+        for node in known {
+            self.announce(node, now, io);
+        }
+    }
+
+    /// Announces the lists on a node.
+    fn announce(&mut self, node: usize, now: Instant, io: &mut Io<Lane>) {
+        let announced = &self.nodes[node].announced;
+        let lane = match self.servers.announcement(announced, !self.agreement.is_blocked()) {
+            Announcement::Nothing => {
+                if self.servers.claim(announced) == Claimed::Own {
+                    let listed = announced.at(self.servers.place());
+                    self.nodes[node].stands_until = listed.map(|listed| listed.until);
+                    self.confirm(node, now, io);
+                }
+                return;
+            }
+            Announcement::Announce(place) => Lane::Announce(place),
+            Announcement::Renew(place) => Lane::Renew(place),
+            Announcement::Replace(place) => Lane::Retract(place),
+        };
+        self.send(node, lane, io);
+    }
+
+    /// Records that the announcement of this program stands on a node. If it did not stand there before, this looks again
+    /// for others first: they may have been announced at the same time.
+    fn confirm(&mut self, node: usize, now: Instant, io: &mut Io<Lane>) {
+        if self.agreement.stands(node, now) {
+            self.nodes[node].is_confirmed = true;
+        } else if !self.agreement.is_blocked() {
+            self.nodes[node].is_doubtful = true;
+            self.send(node, Lane::Verify, io);
+        }
+    }
+
+    /// Returns the agreement after this comparison.
+    ///
+    /// A program that agrees on no node yet needs a confirmation of every node that has replied. Its place on a node in
+    /// doubt may be that of another program.
+    fn agreed(&self, now: Instant) -> Agreement {
+        let mut agreement = self.agreement.clone();
+        let is_in_doubt = self.nodes.iter().any(|seen| seen.is_known() && seen.is_doubtful);
+        if is_in_doubt && !(0..self.nodes.len()).any(|node| agreement.stands(node, now)) {
+            return agreement;
+        }
+        for (node, seen) in self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_confirmed) {
+            if let Some(until) = seen.stands_until {
+                agreement.stand(node, until);
+            }
+        }
+        agreement
+    }
+
+    fn send(&mut self, node: usize, lane: Lane, io: &mut Io<Lane>) {
+        io.send(node, lane);
+        self.missing += 1;
     }
 
     /// Records a reply of the first phase.
     fn read(&mut self, place: Place, heard: Heard<Lane>) {
         let seen = &mut self.nodes[heard.node];
-        seen.connection = heard.connection;
+        (seen.connection, seen.server) = (heard.connection, heard.server.or(seen.server));
         match heard.outcome {
             Outcome::Free { .. } => {}
             Outcome::Held(entry) => {
-                let listed = Some(Listed::new(entry, heard.sent, self.rules.node_timeout));
-                match place {
-                    Place::First => seen.announced.first = listed,
-                    Place::Other => seen.announced.other = listed,
-                }
+                seen.announced.set(place, Listed::new(entry, heard.sent, self.rules.node_timeout));
             }
             // The identity is known; the data of the server may be lost.
-            Outcome::Quarantined { .. } => seen.is_known = false,
-            _ => {
-                seen.is_known = false;
+            Outcome::Quarantined { .. } => {
+                seen.failure.get_or_insert(heard.outcome);
+            }
+            failed => {
+                seen.failure.get_or_insert(failed);
                 return;
             }
         }
         self.servers.note(heard.node, heard.server, heard.at);
+    }
+
+    /// Records the reply to an announcement.
+    fn announced(&mut self, place: Place, heard: &Heard<Lane>, io: &mut Io<Lane>) {
+        if place != self.servers.place() {
+            return;
+        }
+        if matches!(heard.outcome, Outcome::Granted) {
+            self.nodes[heard.node].stands_until = Some(heard.sent + certain(TTL));
+            return self.confirm(heard.node, heard.at, io);
+        }
+        // The next comparison sees an announcement that another program has made meanwhile.
+        self.finding = self.finding.and(Finding::Unconfirmed);
+        self.nodes[heard.node].is_doubtful = true;
+        if let Outcome::Denied(denial) = &heard.outcome {
+            let is_own = denial.holder.as_ref().is_some_and(|holder| self.servers.may_equal(holder));
+            self.agreement.observe(!is_own, self.is_complete, heard.at);
+        }
+    }
+
+    /// Records the reply to the second look at the place of neighbours.
+    fn verified(&mut self, heard: Heard<Lane>) {
+        let is_conflict = match heard.outcome {
+            Outcome::Free { .. } => false,
+            Outcome::Held(entry) => !self.servers.may_exclude(&entry.token),
+            _ => return,
+        };
+        self.agreement.observe(is_conflict, self.is_complete, heard.at);
+        let seen = &mut self.nodes[heard.node];
+        (seen.is_confirmed, seen.is_doubtful) = (!is_conflict, is_conflict);
     }
 }
 
@@ -163,22 +278,21 @@ impl Round for Compare {
     type Output = Compared;
 
     fn start(&mut self, io: &mut Io<Lane>) {
-        io.send_to_all(self.rules.nodes(), Lane::Read(Place::First));
-        io.send_to_all(self.rules.nodes(), Lane::Read(Place::Other));
+        for place in Place::ALL {
+            io.send_to_all(self.rules.nodes(), Lane::Read(place));
+        }
     }
 
     fn request(&self, node: usize, lane: Lane) -> Option<Request> {
-        let claim = |place: Place, token: Option<&Token>| {
-            let resources = Resources::new([name(place)]).expect("one name");
-            Some(Claim::new(resources, token?.clone()))
-        };
+        let claim =
+            |place: Place, token: Token| Claim::new(Resources::new([name(place)]).expect("one name"), token);
         let (announced, ttl) = (&self.nodes[node].announced, Ttl::new(TTL).expect("a TTL within the bounds"));
-        let first = announced.first.as_ref().map(|listed| &listed.token);
         Some(match lane {
             Lane::Read(place) => Request::Inspect(name(place)),
-            Lane::Retract => Request::Release(claim(Place::First, first)?),
-            Lane::Announce(place) => Request::Acquire(claim(place, self.token.as_ref())?, ttl),
-            Lane::Renew(place) => Request::Extend(claim(place, self.token.as_ref())?, ttl),
+            Lane::Verify => Request::Inspect(name(self.servers.place_of_neighbours())),
+            Lane::Retract(place) => Request::Release(claim(place, announced.at(place)?.token.clone())),
+            Lane::Announce(place) => Request::Acquire(claim(place, self.servers.token(place)), ttl),
+            Lane::Renew(place) => Request::Extend(claim(place, self.servers.token(place)), ttl),
         })
     }
 
@@ -193,35 +307,36 @@ impl Round for Compare {
         }
         match heard.tag {
             Lane::Read(place) => {
-                let now = heard.at;
+                let (now, is_last) = (heard.at, self.missing == 0);
                 self.read(place, heard);
-                if self.missing == 0 {
+                if is_last {
                     self.compare(now, io);
                 }
             }
-            Lane::Retract if self.is_late(heard.at) => {}
-            Lane::Retract => {
-                io.send(heard.node, Lane::Announce(Place::First));
-                self.missing += 1;
-            }
-            // The next comparison sees an announcement that another program has made meanwhile.
-            Lane::Announce(_) | Lane::Renew(_) => {}
+            Lane::Retract(_) if self.is_late(heard.at) => {}
+            Lane::Retract(place) => self.send(heard.node, Lane::Announce(place), io),
+            Lane::Announce(place) | Lane::Renew(place) => self.announced(place, &heard, io),
+            Lane::Verify => self.verified(heard),
         }
     }
 
-    fn result(&mut self, _now: Instant, _io: &mut Io<Lane>) -> Option<Compared> {
-        let token = self.token.clone().filter(|_| self.missing == 0)?;
-        let servers = self.servers.clone();
-        let connections = self.nodes.iter().map(|node| node.connection).collect();
-        let others =
-            self.nodes.iter().filter_map(|node| Some(node.announced.other.as_ref()?.token.clone())).collect();
-        let rejection = self.rejection.take();
-        let (finding, is_complete) = (self.finding, self.is_complete);
-        Some(Compared { token, servers, is_complete, finding, others, connections, rejection })
+    fn result(&mut self, now: Instant, _io: &mut Io<Lane>) -> Option<Compared> {
+        (self.is_read && self.missing == 0).then(|| Compared {
+            servers: self.servers.clone(),
+            agreement: self.agreed(now),
+            is_complete: self.is_complete,
+            finding: self.finding,
+            nodes: self.nodes.clone(),
+            rejection: self.rejection.take(),
+        })
     }
 
     fn name(&self, _operation: Operation) -> &'static str {
         COMPARE
+    }
+
+    fn counts_always(&self) -> bool {
+        true
     }
 }
 
@@ -240,7 +355,7 @@ pub(crate) struct Retract {
 
 impl Retract {
     pub(crate) fn new(rules: Rules, announced: Token) -> Self {
-        let resources = Resources::new([Place::First, Place::Other].map(name)).expect("two names");
+        let resources = Resources::new(Place::ALL.map(name)).expect("three names");
         Self { claim: Claim::new(resources, announced), missing: rules.nodes() }
     }
 }

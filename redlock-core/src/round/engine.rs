@@ -23,7 +23,7 @@ use crate::decide::time_limit::Pace;
 use crate::node::{
     Begun, Connecting, ConnectionId, Exchange, NodeError, Operation, Reply, Request, ServerId,
 };
-use crate::round::nodes::{Nodes, Ticket};
+use crate::round::nodes::{Nodes, Noted, Ticket};
 use crate::round::outcome::outcome as outcome_of;
 use crate::round::{Heard, Io, Round};
 use crate::runtime::{BoxFuture, LONGEST_SLEEP};
@@ -383,7 +383,9 @@ impl<R: Round> Engine<R> {
             let Some((operation, outcome)) = flight.take_outcome() else { continue };
             let Flight { node, tag, connection, server, sent, .. } = *flight;
             let latency = at.saturating_duration_since(sent);
-            self.nodes.peers[node].note(operation, self.round.name(operation), &outcome, latency);
+            let (name, counts_always) = (self.round.name(operation), self.round.counts_always());
+            let outcome =
+                self.nodes.note(Noted { node, operation, name, latency, counts_always }, outcome, at);
             self.round.heard(Heard { node, tag, outcome, connection, server, sent, at }, &mut self.io);
             self.ask(at, result);
         }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
+use crate::decide::agreement::Agreement;
 use crate::decide::quorums::{Counts, Quorums};
 use crate::node::{LockNode, Operation, Profile};
 use crate::queue::limiter::Limiter;
@@ -24,6 +25,7 @@ use crate::sync::{Mutex, locked};
 use crate::telemetry;
 use crate::telemetry::quarantine::QuarantineLog;
 use crate::types::instant::Instant;
+use crate::types::quarantine::Quarantine;
 use crate::types::report::Outcome;
 
 /// Everything that rounds need, and that outlives the last handle of the user while there is work.
@@ -32,6 +34,8 @@ pub(crate) struct Nodes {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) rules: Rules,
     pub(crate) limiter: Arc<Limiter>,
+    /// The agreement with other programs about the node lists, if votes count only with it.
+    pub(crate) agreement: Option<Mutex<Agreement>>,
     work: Mutex<Work>,
     /// Notified when outstanding work may have ended.
     idle: Event,
@@ -54,6 +58,18 @@ struct Work {
     abandoned: u64,
 }
 
+/// A request that has ended, for its report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    pub(crate) node: usize,
+    pub(crate) operation: Operation,
+    /// The name of the request in events and metrics.
+    pub(crate) name: &'static str,
+    pub(crate) latency: Duration,
+    /// True if the reply counts even if node lists do not agree.
+    pub(crate) counts_always: bool,
+}
+
 /// One configured node, and its pending cleanup.
 pub(crate) struct Peer {
     pub(crate) node: Arc<dyn LockNode>,
@@ -67,21 +83,6 @@ impl Peer {
         let (cleanup, quarantines) = (CleanupQueue::default(), QuarantineLog::default());
         Self { profile: node.profile(), node, cleanup, quarantines }
     }
-
-    /// Reports the outcome of a request, and whether the votes of the node count, if that has changed.
-    pub(crate) fn note(
-        &self,
-        operation: Operation,
-        name: &'static str,
-        outcome: &Outcome,
-        latency: Duration,
-    ) {
-        telemetry::voted(name, self.node.label(), outcome, latency);
-        let is_vote = !matches!(operation, Operation::Release | Operation::Vouch);
-        if is_vote && self.profile.longest_ttl.is_some() {
-            self.quarantines.note(self.node.label(), outcome);
-        }
-    }
 }
 
 impl Nodes {
@@ -92,7 +93,36 @@ impl Nodes {
         limiter: Arc<Limiter>,
     ) -> Self {
         let (work, idle, closing) = (Mutex::default(), Event::new(), Event::new());
-        Self { peers, runtime, rules, limiter, work, idle, closing }
+        Self { peers, runtime, rules, limiter, agreement: None, work, idle, closing }
+    }
+
+    /// Makes votes count only while the node lists of programs agree.
+    pub(crate) fn with_agreement(mut self) -> Self {
+        self.agreement = Some(Mutex::new(Agreement::new(self.rules.nodes())));
+        self
+    }
+
+    /// Reports the outcome of a request, and whether the votes of the node count, if that has changed.
+    ///
+    /// Takes the vote away from the outcome, unless the node lists of programs agree, or it counts anyway.
+    pub(crate) fn note(&self, request: Noted, outcome: Outcome, at: Instant) -> Outcome {
+        let Noted { node, operation, name, latency, counts_always } = request;
+        let outcome = if counts_always { outcome } else { self.count(node, outcome, at) };
+        let peer = &self.peers[node];
+        telemetry::voted(name, peer.node.label(), &outcome, latency);
+        let is_vote = !counts_always && !matches!(operation, Operation::Release | Operation::Vouch);
+        if is_vote && (peer.profile.longest_ttl.is_some() || self.agreement.is_some()) {
+            peer.quarantines.note(peer.node.label(), &outcome);
+        }
+        outcome
+    }
+
+    fn count(&self, node: usize, outcome: Outcome, now: Instant) -> Outcome {
+        let Some(agreement) = &self.agreement else { return outcome };
+        match locked(agreement).uncounted(node, now) {
+            Some(reason) => outcome.without_vote(Quarantine::new(reason)),
+            None => outcome,
+        }
     }
 
     /// Returns whether the nodes with a property are a quorum.

@@ -39,7 +39,10 @@ impl QuarantineLog {
         if self.counts.swap(false, Ordering::Relaxed) {
             counts(node, false);
         }
-        if matches!(reason, QuarantineReason::NotChecked | QuarantineReason::Changed) {
+        if matches!(
+            reason,
+            QuarantineReason::NotChecked | QuarantineReason::Changed | QuarantineReason::NodeListNotCompared
+        ) {
             return;
         }
         if locked(&self.logged).replace(reason) != Some(reason) {

@@ -1,4 +1,4 @@
-//! The time in which the votes of a node do not count, because it may have lost locks.
+//! The time in which the votes of a node do not count, because it may have lost locks, or node lists do not agree.
 
 use std::fmt;
 use std::time::Duration;
@@ -39,6 +39,12 @@ pub enum QuarantineReason {
     NoPermission,
     /// A later version of this library has checked the server.
     LaterVersion,
+    /// Another program lists other nodes, and the lists [must agree](crate::Builder::node_lists_must_agree).
+    OtherNodeList,
+    /// The node list is not compared on this node, and the lists [must agree](crate::Builder::node_lists_must_agree).
+    ///
+    /// The comparison has not been carried out yet, or too long ago, or the server rejects it.
+    NodeListNotCompared,
 }
 
 /// The shortest quarantine.
@@ -101,9 +107,14 @@ impl Quarantine {
 }
 
 /// Formats as `may have lost locks (server restarted), counts again in 12.3s`.
+///
+/// If the node may not have lost locks, it formats as the reason: `another program lists other nodes`.
 impl fmt::Display for Quarantine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "may have lost locks ({})", self.reason)?;
+        match self.reason {
+            QuarantineReason::OtherNodeList | QuarantineReason::NodeListNotCompared => self.reason.fmt(f)?,
+            reason => write!(f, "may have lost locks ({reason})")?,
+        }
         match self.remaining {
             Some(remaining) => write!(f, ", counts again in {remaining:.1?}"),
             None => Ok(()),
@@ -127,6 +138,8 @@ impl QuarantineReason {
             Self::Replica => "replica",
             Self::NoPermission => "no_permission",
             Self::LaterVersion => "later_version",
+            Self::OtherNodeList => "other_node_list",
+            Self::NodeListNotCompared => "node_list_not_compared",
         }
     }
 }
@@ -144,6 +157,8 @@ impl fmt::Display for QuarantineReason {
             Self::Replica => "server is a replica",
             Self::NoPermission => "no permission to check the server",
             Self::LaterVersion => "server checked by a later version",
+            Self::OtherNodeList => "another program lists other nodes",
+            Self::NodeListNotCompared => "node list not compared with those of other programs",
         })
     }
 }

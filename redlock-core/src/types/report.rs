@@ -45,7 +45,7 @@ pub enum Outcome {
     },
     /// The node has this entry under the resource. Inspections only.
     Held(LockEntry),
-    /// The node replied, but its vote does not count because it may have lost locks.
+    /// The node replied, but its vote does not count: it may have lost locks, or programs list different nodes.
     Quarantined {
         /// `true` if the node carried out the request.
         granted: bool,
@@ -84,6 +84,22 @@ pub enum ReleaseOutcome {
 }
 
 impl Outcome {
+    /// Takes the vote away for this reason, if there is one. Replies to releases have none.
+    pub(crate) fn without_vote(self, quarantine: Quarantine) -> Self {
+        match self {
+            Self::Granted | Self::GrantedFenced(_) => Self::Quarantined { granted: true, quarantine },
+            Self::Denied(_) | Self::Superseded(_) | Self::Free { .. } | Self::Held(_) => {
+                Self::Quarantined { granted: false, quarantine }
+            }
+            Self::Released
+            | Self::NotHeld
+            | Self::Quarantined { .. }
+            | Self::Failed(_)
+            | Self::TimedOut
+            | Self::Pending => self,
+        }
+    }
+
     /// Returns the name in metrics and serialized reports.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -197,7 +213,7 @@ impl NodeReport {
         }
     }
 
-    /// Returns why the vote of the node does not count, if it may have lost locks.
+    /// Returns why the vote of the node does not count, if it replied.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, node, ttl| {

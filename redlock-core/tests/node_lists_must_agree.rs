@@ -1,0 +1,357 @@
+//! Programs that list different nodes never hold one lock at the same time, if their lists must agree.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::recording::Recording;
+use common::{TTL, builder, subscribe};
+use redlock_core::node::{LockNode, QuarantineReason};
+use redlock_core::runtime::Runtime;
+use redlock_core::{ErrorKind, Redlock};
+use redlock_testkit::sim::{Process, Simulation, for_each_seed};
+use redlock_testkit::{FakeNode, Fault, Operation};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long announcements of programs that have ended, and the wait after them, keep others from locks.
+const BLOCKED: Duration = Duration::from_secs(45);
+
+/// Seven nodes, and programs that list some of them and contend for one lock.
+struct World {
+    simulation: Simulation,
+    nodes: Vec<FakeNode>,
+    /// The number of programs that hold the lock, and that of turns in which another one did.
+    inside: Arc<AtomicU32>,
+    overlaps: Arc<AtomicU32>,
+}
+
+struct Program {
+    process: Process,
+    redlock: Redlock,
+    turns: Arc<AtomicU32>,
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Program {
+    /// Returns the number of turns since the last call.
+    fn turns(&self) -> u32 {
+        self.turns.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl World {
+    fn new(seed: u64, change: impl Fn(FakeNode) -> FakeNode) -> Self {
+        let simulation = Simulation::new(seed).max_polls(50_000_000);
+        let servers = simulation.process("servers");
+        let node = |number| change(FakeNode::new(format!("fake-{number}"), servers.runtime()));
+        let (inside, overlaps) = Default::default();
+        Self { nodes: (0..7).map(node).collect(), simulation, inside, overlaps }
+    }
+
+    fn listed(&self, list: &[usize]) -> Vec<FakeNode> {
+        list.iter().map(|number| self.nodes[*number].clone()).collect()
+    }
+
+    /// Creates a program with one list, or in the middle of a change.
+    fn program(&self, nodes: &[usize], previous: Option<&[usize]>) -> Program {
+        let process = self.simulation.process(&format!("{nodes:?} {previous:?}"));
+        let mut builder = builder(&process, &self.listed(nodes)).node_lists_must_agree(true);
+        if let Some(previous) = previous {
+            let node = |node| Arc::new(node) as Arc<dyn LockNode>;
+            builder = builder.previous_nodes(self.listed(previous).into_iter().map(node));
+        }
+        Program {
+            redlock: builder.build().unwrap(),
+            process,
+            turns: Arc::default(),
+            is_ending: Arc::default(),
+        }
+    }
+
+    /// Starts a program that requests the lock all the time, and renews it in every turn.
+    fn contends(&self, nodes: &[usize], previous: Option<&[usize]>) -> Program {
+        let program = self.program(nodes, previous);
+        let (redlock, turns) = (program.redlock.clone(), Arc::clone(&program.turns));
+        let (inside, overlaps) = (Arc::clone(&self.inside), Arc::clone(&self.overlaps));
+        let (runtime, is_ending) = (program.process.runtime(), Arc::clone(&program.is_ending));
+        program.process.spawn(Box::pin(async move {
+            while !is_ending.load(Ordering::Relaxed) {
+                let Ok(guard) = redlock.lock("a", TTL).max_wait(3 * SECOND).await else { continue };
+                if inside.fetch_add(1, Ordering::Relaxed) > 0 {
+                    overlaps.fetch_add(1, Ordering::Relaxed);
+                }
+                runtime.sleep(SECOND / 20).await;
+                let is_renewed = guard.extend(TTL).await.is_ok();
+                if is_renewed {
+                    runtime.sleep(SECOND / 20).await;
+                }
+                inside.fetch_sub(1, Ordering::Relaxed);
+                turns.fetch_add(1, Ordering::Relaxed);
+                drop(guard);
+            }
+        }));
+        program
+    }
+
+    fn run(&self, time: Duration) {
+        self.simulation.run_for(time);
+        assert_eq!(0, self.overlaps.load(Ordering::Relaxed), "two programs hold the lock");
+    }
+
+    /// Requests a lock once. Returns the reason why the votes of the first node do not count, if none is granted.
+    fn attempt(&self, program: &Program) -> Result<(), QuarantineReason> {
+        let request = program.redlock.lock("b", TTL).max_attempts(1);
+        let error = match self.simulation.block_on(&program.process, request) {
+            Ok(guard) => {
+                self.simulation.block_on(&program.process, async move { guard.release().await }).unwrap();
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}");
+        Err(error.node_reports()[0].quarantine().expect("no vote").reason)
+    }
+}
+
+/// The lists of two programs with a node in common.
+const LISTS: [(&[usize], &[usize]); 5] = [
+    (&[0, 1, 2], &[2, 3, 4]),
+    (&[0, 1, 2], &[0, 1, 2, 3, 4]),
+    (&[0, 1, 2], &[0, 1, 3]),
+    (&[0], &[0, 1, 2]),
+    (&[0, 1, 2, 3, 4], &[4, 5, 6]),
+];
+
+#[test]
+fn the_program_that_is_first_continues_and_another_list_gets_no_lock() {
+    for change in [FakeNode::watching, FakeNode::ordered] {
+        for_each_seed(2, |seed| {
+            for (one, two) in LISTS.into_iter().flat_map(|(one, two)| [(one, two), (two, one)]) {
+                let recording = Recording::default();
+                let _subscribed = subscribe(recording.clone());
+                let world = World::new(seed, change);
+                let first = world.contends(one, None);
+                world.run(3 * SECOND);
+                let second = world.contends(two, None);
+                assert!(first.turns() > 10, "{one:?} {two:?}");
+                world.run(60 * SECOND);
+                assert!(first.turns() > 300, "{one:?} {two:?}");
+                assert_eq!(0, second.turns(), "{one:?} {two:?}");
+                assert_eq!(Err(QuarantineReason::OtherNodeList), world.attempt(&second));
+                let quarantined = recording.of("node quarantined");
+                assert_eq!(two.len(), quarantined.len(), "{quarantined:?}");
+                // A program with the list of the first one gets locks at once.
+                assert_eq!(Ok(()), world.attempt(&world.program(one, None)));
+                first.process.kill();
+                world.inside.store(0, Ordering::Relaxed);
+                world.run(BLOCKED);
+                second.turns();
+                world.run(SECOND);
+                assert!(second.turns() > 0, "{one:?} {two:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn programs_that_start_at_the_same_time_exclude_each_other() {
+    for_each_seed(100, |seed| {
+        let (one, two) = LISTS[usize::try_from(seed).unwrap() % LISTS.len()];
+        let world = World::new(seed, FakeNode::watching);
+        for (number, node) in (1..).zip(&world.nodes) {
+            let delay = |factor| Fault::delay(Duration::from_millis(seed * factor * number % 11));
+            node.inject(delay(7).on(Operation::Inspect).times(3));
+            node.inject(delay(5).on(Operation::Acquire).times(2));
+        }
+        let _programs = [world.contends(one, None), world.contends(two, None)];
+        world.run(60 * SECOND);
+    });
+}
+
+/// The steps of the recipe, with other programs of the steps before and after.
+#[test]
+fn a_change_of_the_nodes_goes_on_without_a_pause() {
+    for_each_seed(3, |seed| {
+        for (old, new) in LISTS {
+            let world = World::new(seed, |node| node.watching().ordered());
+            let run = |programs: &[&Program], name: &str| {
+                world.run(20 * SECOND);
+                for (number, program) in programs.iter().enumerate() {
+                    let granted = world.attempt(program);
+                    assert_eq!(Ok(()), granted, "{old:?} {new:?}: {name}, program {number}");
+                }
+            };
+            let first = [world.contends(old, None), world.contends(old, None)];
+            run(&[&first[0], &first[1]], "step 1");
+            let [both, other] = [world.contends(new, Some(old)), world.contends(new, Some(old))];
+            run(&[&first[0], &first[1], &both, &other], "steps 1 and 2");
+            // One program goes back.
+            let back = world.contends(old, None);
+            run(&[&both, &other, &back], "steps 2 and 1");
+            for program in first.iter().chain([&back]) {
+                world.end(program);
+            }
+            world.run(BLOCKED);
+            run(&[&both, &other], "step 2");
+            let last = world.contends(new, None);
+            run(&[&both, &other, &last], "steps 2 and 3");
+            assert_eq!(
+                Err(QuarantineReason::OtherNodeList),
+                world.attempt(&world.program(old, None)),
+                "step 1"
+            );
+            world.end(&both);
+            world.end(&other);
+            world.run(BLOCKED);
+            run(&[&last], "step 3");
+        }
+    });
+}
+
+impl World {
+    /// Ends a program after its turn.
+    fn end(&self, program: &Program) {
+        program.is_ending.store(true, Ordering::Relaxed);
+        self.run(5 * SECOND);
+        program.process.kill();
+    }
+}
+
+#[test]
+fn the_last_step_does_not_begin_before_the_first_one_has_ended() {
+    for_each_seed(3, |seed| {
+        for (old, new) in LISTS {
+            let world = World::new(seed, |node| node.watching().ordered());
+            let (first, both) = (world.contends(old, None), world.contends(new, Some(old)));
+            world.run(5 * SECOND);
+            let last = world.contends(new, None);
+            world.run(60 * SECOND);
+            assert_eq!(0, last.turns(), "{old:?} {new:?}");
+            assert_eq!(
+                [Ok(()), Ok(())],
+                [&first, &both].map(|program| world.attempt(program)),
+                "{old:?} {new:?}"
+            );
+            world.end(&first);
+            world.run(BLOCKED);
+            world.run(5 * SECOND);
+            assert_eq!(
+                [Ok(()), Ok(())],
+                [&last, &both].map(|program| world.attempt(program)),
+                "{old:?} {new:?}"
+            );
+        }
+    });
+}
+
+/// With one of the three nodes down, or without replies, the others decide.
+#[test]
+fn a_node_that_is_down_does_not_keep_programs_from_locks() {
+    for_each_seed(20, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        world.nodes[1].crash();
+        let first = world.program(&[0, 1, 2], None);
+        assert_eq!(Ok(()), world.attempt(&first));
+        world.run(120 * SECOND);
+        assert_eq!(Ok(()), world.attempt(&first));
+        let second = world.program(&[0, 1, 2], None);
+        assert_eq!(Ok(()), world.attempt(&second));
+        // The only program that knew all servers has ended. Its announcement is replaced before it expires.
+        world.nodes[1].restart();
+        world.run(20 * SECOND);
+        world.nodes[1].crash();
+        let third = world.program(&[0, 1, 2], None);
+        assert_eq!(Ok(()), world.attempt(&third));
+        first.process.kill();
+        second.process.kill();
+        for _ in 0..60 {
+            world.run(SECOND);
+            assert_eq!(Ok(()), world.attempt(&third));
+        }
+    });
+}
+
+#[test]
+fn a_program_that_was_paused_for_long_does_not_continue_beside_another_list() {
+    for_each_seed(20, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let first = world.program(&[0, 1, 2], None);
+        assert_eq!(Ok(()), world.attempt(&first));
+        first.process.pause();
+        world.run(60 * SECOND);
+        let second = world.contends(&[2, 3, 4], None);
+        world.run(5 * SECOND);
+        assert!(second.turns() > 0);
+        first.process.resume();
+        let reason = world.attempt(&first).unwrap_err();
+        let reasons = [QuarantineReason::OtherNodeList, QuarantineReason::NodeListNotCompared];
+        assert!(reasons.contains(&reason), "{reason}");
+        world.run(5 * SECOND);
+        assert!(second.turns() > 0);
+        assert_eq!(Err(QuarantineReason::OtherNodeList), world.attempt(&first));
+    });
+}
+
+/// A server of the first program is restarted without its data, while another list waits for its place there.
+#[test]
+fn a_server_without_its_data_keeps_its_programs() {
+    for_each_seed(50, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let first = world.contends(&[0, 1, 2], None);
+        world.run(3 * SECOND);
+        let second = world.contends(&[2, 3, 4], None);
+        world.run(15 * SECOND + Duration::from_millis(17 * seed));
+        world.nodes[2].crash();
+        world.nodes[2].restart_empty();
+        first.turns();
+        world.run(60 * SECOND);
+        assert!(first.turns() > 300);
+        assert_eq!(0, second.turns());
+    });
+}
+
+#[test]
+fn votes_without_a_comparison_do_not_count() {
+    let world = World::new(1, |node| node);
+    for node in &world.nodes {
+        node.inject(Fault::reject().of("redlock:nodes"));
+    }
+    assert_eq!(Err(QuarantineReason::NodeListNotCompared), world.attempt(&world.program(&[0, 1, 2], None)));
+}
+
+#[test]
+fn a_health_check_before_the_first_lock_compares_lists() {
+    let world = World::new(1, FakeNode::watching);
+    let program = world.program(&[0, 1, 2], None);
+    let redlock = program.redlock.clone();
+    let health = world.simulation.block_on(&program.process, async move { redlock.health().await });
+    assert_eq!(3, health.healthy_nodes(), "{health}");
+    let other = world.program(&[2, 3, 4], None);
+    let redlock = other.redlock.clone();
+    let health = world.simulation.block_on(&other.process, async move { redlock.health().await });
+    assert_eq!(0, health.healthy_nodes(), "{health}");
+    assert!(health.to_string().contains("not counted: another program lists other nodes"), "{health}");
+}
+
+/// The announcement stays for other programs with the same list, and guards continue.
+#[test]
+fn a_guard_is_extended_after_close() {
+    let world = World::new(1, FakeNode::watching);
+    let program = world.program(&[0, 1, 2], None);
+    let request = program.redlock.lock("a", 5 * SECOND);
+    let guard = world.simulation.block_on(&program.process, request).unwrap();
+    let redlock = program.redlock.clone();
+    world.simulation.block_on(&program.process, async move { redlock.close().await });
+    let runtime = program.process.runtime();
+    world.simulation.block_on(&program.process, async move {
+        for _ in 0..30 {
+            runtime.sleep(2 * SECOND).await;
+            guard.extend(5 * SECOND).await.unwrap();
+        }
+    });
+    assert!(!world.nodes[0].inner().is_empty());
+}
