@@ -397,6 +397,9 @@ pub(crate) struct Health {
     /// Exits with 69 unless all servers are healthy, for example between two steps of a rolling restart
     #[arg(long)]
     pub(crate) all: bool,
+    /// Stays connected for this time first, so that the rates of the clocks are known, for example 6s
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0s")]
+    pub(crate) observe: Duration,
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -420,7 +423,7 @@ pub(crate) struct Doctor {
     /// Also checks the rights for --shared
     #[arg(short = 's', long = "shared")]
     pub(crate) readers: bool,
-    /// The time for which the speed of the clocks is observed, or up to ten times as long if replies are slow
+    /// The time for which the rates of the clocks are observed, or up to ten times as long if replies are slow
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     pub(crate) observe: Duration,
     /// Exits with 1 for warnings, too

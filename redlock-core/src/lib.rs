@@ -215,6 +215,7 @@ pub use crate::runtime::smol::SmolRuntime;
 pub use crate::runtime::tokio::TokioRuntime;
 #[cfg(feature = "metrics")]
 pub use crate::telemetry::describe_metrics;
+pub use crate::types::clock_rate::ClockRate;
 pub use crate::types::detached::DetachedLease;
 pub use crate::types::error::{Error, ErrorKind};
 pub use crate::types::fencing_token::{FencingToken, InvalidFencingToken};

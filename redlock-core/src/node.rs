@@ -42,7 +42,7 @@
 //! - [`Status::quarantine`], so that waiting clients make no attempts meanwhile.
 //! - [`Vouch`](Request::Vouch), with which an operator ends a quarantine.
 //! - [`ServerClock`], with which a backend notices that the clock of its server has jumped ahead, so that keys have
-//!   expired early.
+//!   expired early. A [`ClockMeter`] measures the rate of the clock for [health checks](crate::NodeHealth::clock_rate).
 //!
 //! Every request is sent to a node in quarantine, and carried out there. The core only does not count its votes. Thus
 //! all clients of a server need a backend that takes part, with the same bound.
@@ -168,6 +168,7 @@
 mod admission;
 mod backend;
 mod begun;
+mod clock_meter;
 mod profile;
 mod reply;
 mod request;
@@ -184,6 +185,7 @@ pub use async_trait::async_trait;
 pub use self::admission::{Admission, AdmissionId};
 pub use self::backend::Backend;
 pub use self::begun::{Begun, Connecting, Exchange};
+pub use self::clock_meter::ClockMeter;
 pub use self::profile::Profile;
 pub use self::reply::Reply;
 pub use self::request::{Operation, Request};
@@ -252,6 +254,14 @@ pub trait LockNode: Send + Sync + 'static {
     /// least this time for one connection attempt. The default ignores it.
     fn set_node_timeout(&self, timeout: Duration) {
         let _ = timeout;
+    }
+
+    /// Notifies the backend of the [clock drift factor](crate::Builder::clock_drift_factor).
+    ///
+    /// The core calls this when a [`Redlock`](crate::Redlock) is built. A backend that measures the rate of its server's
+    /// clock logs a warning if the rate [exceeds](crate::ClockRate::exceeds) the factor. The default ignores it.
+    fn set_clock_drift_factor(&self, factor: f64) {
+        let _ = factor;
     }
 
     /// Carries out a request, and waits for the reply. For tests and tools: the core calls [`begin`](Self::begin).

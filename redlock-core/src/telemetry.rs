@@ -43,6 +43,10 @@ pub(crate) mod name {
     pub(crate) const NODE_LATENCY: &str = "redlock_node_latency_seconds";
     /// Emitted by the nodes of the adapters.
     pub(crate) const NODE_CONNECTED: &str = "redlock_node_connected";
+    /// Emitted by the nodes of the adapters.
+    pub(crate) const NODE_CLOCK_PPM: &str = "redlock_node_clock_ppm";
+    /// Emitted by the nodes of the adapters.
+    pub(crate) const NODE_CLOCK_FAST: &str = "redlock_node_clock_fast";
     pub(crate) const NODE_ADMITTED: &str = "redlock_node_admitted";
     pub(crate) const NODE_LISTS_DIFFER: &str = "redlock_node_lists_differ";
     pub(crate) const QUARANTINES: &str = "redlock_quarantines_total";
@@ -375,6 +379,14 @@ pub fn describe_metrics() {
     describe_counter!(name::RELEASES, "Releases, by outcome.");
     describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "Response time of nodes, by outcome.");
     describe_gauge!(name::NODE_CONNECTED, "Connections to a node: 0 if there is none.");
+    describe_gauge!(
+        name::NODE_CLOCK_PPM,
+        "Rate of the clock of a node above that of this process, in parts per million."
+    );
+    describe_gauge!(
+        name::NODE_CLOCK_FAST,
+        "1 if the clock of a node runs faster than the drift factor permits, otherwise 0."
+    );
     describe_gauge!(name::NODE_ADMITTED, "1 if the votes of a node count, 0 during a quarantine.");
     describe_gauge!(name::NODE_LISTS_DIFFER, "1 if another program lists other nodes, otherwise 0.");
     describe_counter!(name::QUARANTINES, "Quarantines of nodes that may have lost locks, by reason.");

@@ -1,6 +1,7 @@
 //! The values that all other modules use.
 
 pub(crate) mod claim;
+pub(crate) mod clock_rate;
 pub(crate) mod denial;
 pub(crate) mod detached;
 pub(crate) mod entry;

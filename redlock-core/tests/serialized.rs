@@ -58,6 +58,15 @@ fn a_health_check_has_the_numbers_and_the_nodes() {
         assert_eq!(json!("data_lost"), node["quarantine"]["reason"]);
         assert!(node["quarantine"]["remaining_ms"].as_u64().unwrap() > 9_000, "{node}");
         assert!(node["message"].as_str().unwrap().contains("may have lost locks"), "{node}");
+        assert_eq!((&json!(0.01), &json!(null)), (&health["clock_drift_factor"], &node["clock"]));
+
+        world.nodes[2].inner().set_clock_rate(-50);
+        world.nodes[0].inner().set_clock_rate(83_000);
+        world.sleep(Duration::from_secs(2)).await;
+        let health = value(&guarded.health().await);
+        let clock = |node: usize| health["nodes"][node]["clock"].clone();
+        assert_eq!(json!({ "ppm": 83_000, "error_ppm": 0, "over_ms": 2000, "fast": true }), clock(0));
+        assert_eq!(json!([-50, false]), json!([clock(2)["ppm"], clock(2)["fast"]]));
     });
 }
 

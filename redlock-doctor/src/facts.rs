@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use redlock_core::ClockRate;
 use redlock_core::runtime::Runtime;
 use redlock_wire::{Connection, Reply, Session};
 
@@ -14,8 +15,8 @@ const PINGS: usize = 5;
 /// The number of readings of a clock at one moment. The one with the fastest reply counts.
 const READINGS: usize = 5;
 
-/// The error of a measured speed, as a share, with which the observation of a clock ends.
-const PRECISE: f64 = 0.002;
+/// The error of a measured rate, in parts per million, with which the observation of a clock ends.
+const PRECISE: u64 = 2_000;
 
 /// The number of times that a clock is observed if the measurement is less precise.
 pub(super) const OBSERVATIONS: u32 = 10;
@@ -43,8 +44,8 @@ pub(super) struct State {
     pub(super) latency: Duration,
     /// The server's clock minus this machine's, in seconds, and the uncertainty of this difference.
     pub(super) clock: Option<(f64, f64)>,
-    /// The speed of the server's clock; `None` if it was not observed.
-    pub(super) speed: Option<Speed>,
+    /// The rate of the server's clock; `None` if it was not observed.
+    pub(super) rate: Option<ClockRate>,
 }
 
 impl State {
@@ -141,27 +142,27 @@ pub(super) async fn gather<C: Connection>(
     let readers = if settings.readers { READERS } else { &[] };
     let denied = denied(session, [NEEDED, readers, CLOCK, ORDER, COUNTS, USEFUL].concat()).await;
     let first = reading(session, runtime).await;
-    let mut speed = None;
+    let mut rate = None;
     if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {
-        speed = observe(first, session, runtime, settings.observe).await;
+        rate = observe(first, session, runtime, settings.observe).await;
     }
-    Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), speed })
+    Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), rate })
 }
 
-/// Measures the speed of the server's clock since the first reading, until the result is precise.
+/// Measures the rate of the server's clock since the first reading, until the result is precise.
 async fn observe<C: Connection>(
     first: Reading,
     session: &Session<C>,
     runtime: &dyn Runtime,
     interval: Duration,
-) -> Option<Speed> {
+) -> Option<ClockRate> {
     let mut readings = vec![first];
     // Bounded by time: a distant server takes as long for its readings.
     let end = runtime.now() + interval * OBSERVATIONS;
     while runtime.now() < end {
         runtime.sleep(interval).await;
         readings.extend(reading(session, runtime).await);
-        if fastest_replies(&readings).is_some_and(|speed| speed.error <= PRECISE) {
+        if fastest_replies(&readings).is_some_and(|rate| rate.error_ppm <= PRECISE) {
             break;
         }
     }
@@ -187,15 +188,6 @@ async fn denied<C: Connection>(session: &Session<C>, rights: Vec<Right>) -> Opti
         }
     }
     Some(denied)
-}
-
-/// The speed of the server's clock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Speed {
-    /// The rate of the server's clock above that of this machine, as a share. It is -1 if the clock stands still.
-    pub(super) excess: f64,
-    /// The largest error of the rate, from the round trips of the readings.
-    pub(super) error: f64,
 }
 
 /// A reading of the server's clock between two readings of this machine's.
@@ -239,20 +231,23 @@ impl Reading {
         (self.server - self.local, self.uncertain)
     }
 
-    fn speed(&self, later: &Self) -> Option<Speed> {
+    fn rate(&self, later: &Self) -> Option<ClockRate> {
         let passed = later.at - self.at;
         let excess = (later.server - self.server) / passed - 1.0;
-        (passed > 0.0).then_some(Speed { excess, error: (self.uncertain + later.uncertain) / passed })
+        let error = (self.uncertain + later.uncertain) / passed;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // out of range, the bound is right
+        let rate = |over| ClockRate::new((excess * 1e6).round() as i64, (error * 1e6).ceil() as u64, over);
+        (passed > 0.0).then(|| rate(Duration::from_secs_f64(passed)))
     }
 }
 
-/// Returns the most precise of the speeds between two readings: that of fast replies far apart.
-fn fastest_replies(readings: &[Reading]) -> Option<Speed> {
+/// Returns the most precise of the rates between two readings: that of fast replies far apart.
+fn fastest_replies(readings: &[Reading]) -> Option<ClockRate> {
     let pairs = readings
         .iter()
         .enumerate()
-        .flat_map(|(position, first)| readings[position + 1..].iter().filter_map(|later| first.speed(later)));
-    pairs.min_by(|one, other| one.error.total_cmp(&other.error))
+        .flat_map(|(position, first)| readings[position + 1..].iter().filter_map(|later| first.rate(later)));
+    pairs.min_by_key(|rate| rate.error_ppm)
 }
 
 fn text(reply: &Reply) -> Option<String> {
@@ -280,21 +275,23 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_is_within_the_stated_error() {
+    #[allow(clippy::cast_precision_loss)] // small numbers
+    fn the_rate_is_within_the_stated_error() {
         for (first, later) in [(0.0, 0.01), (0.01, 0.0), (0.3, 0.3), (0.0, 0.0)] {
-            let speed = reading(0.0, first).speed(&reading(1.0, later)).unwrap();
-            assert!((speed.error - f64::midpoint(first, later)).abs() < 1e-9, "{speed:?}");
+            let rate = reading(0.0, first).rate(&reading(1.0, later)).unwrap();
+            let (ppm, error) = (rate.ppm as f64, rate.error_ppm as f64);
+            assert!((error - 1e6 * f64::midpoint(first, later)).abs() <= 1.0, "{rate:?}");
             // The error counts by the server's clock, too.
-            assert!((speed.excess - 0.02).abs() <= 1.02 * speed.error + 1e-9, "{speed:?}");
+            assert!((ppm - 20_000.0).abs() <= 1.02 * error + 1.0, "{rate:?}");
         }
-        assert_eq!(None, reading(1.0, 0.1).speed(&reading(1.0, 0.1)), "no time has passed");
+        assert_eq!(None, reading(1.0, 0.1).rate(&reading(1.0, 0.1)), "no time has passed");
     }
 
     #[test]
     fn fast_replies_far_apart_count() {
         let readings = [reading(0.0, 0.01), reading(0.5, 0.001), reading(1.0, 0.4), reading(5.0, 0.02)];
-        let speed = fastest_replies(&readings).unwrap();
-        assert!((speed.error - 0.0105 / 4.5).abs() < 1e-9, "{speed:?}");
+        let rate = fastest_replies(&readings).unwrap();
+        assert_eq!(2_334, rate.error_ppm, "10.5 ms of 4.5 s");
         assert_eq!(None, fastest_replies(&readings[..1]));
     }
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, Speed, State, USEFUL};
+use redlock_core::ClockRate;
+
+use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, State, USEFUL};
 use super::{Finding, List, PreflightSettings, Severity};
 
 /// The least version whose locks are tested.
 const LEAST: (u64, u64) = (6, 2);
-
-/// The share by which clocks may differ in speed, by default.
-const DRIFT: f64 = 0.01;
 
 /// The difference of clocks above which there is a note. Plain locks do not depend on it.
 const CLOCKS_APART: f64 = 60.0;
@@ -233,14 +232,15 @@ fn one(
         );
     }
     rights(state, add);
-    if let Some(speed) = state.speed {
-        clock_speed(speed, add);
+    if let Some(rate) = state.rate {
+        clock_rate(rate, settings.clock_drift_factor, add);
     }
 }
 
-/// Judges the speed of a clock by what is certain about it, given the error of the measurement.
-fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str)) {
-    let Speed { excess, error } = speed;
+/// Judges the rate of a clock by what is certain about it, given the error of the measurement.
+fn clock_rate(rate: ClockRate, drift_factor: f64, add: &mut impl FnMut(Severity, String, &str, &str)) {
+    #[allow(clippy::cast_precision_loss)] // rates are far below 2^52 ppm
+    let (excess, error) = (rate.ppm as f64 / 1e6, rate.error_ppm as f64 / 1e6);
     // Rounded up, so that no measurement seems to be exact.
     let within = format!("± {:.2} %", (error * 10_000.0).ceil() / 100.0);
     let percent =
@@ -254,7 +254,7 @@ fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str))
             "repair the clock, and restart the server",
         );
     }
-    if excess - error > DRIFT {
+    if rate.exceeds(drift_factor) {
         return add(
             Severity::Error,
             percent("fast"),
@@ -262,7 +262,7 @@ fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str))
             "limit how fast NTP corrects the clock (chrony: maxslewrate 500), or raise clock_drift_factor",
         );
     }
-    if excess + error < -DRIFT {
+    if excess + error < -drift_factor {
         return add(
             Severity::Warning,
             percent("slow"),
@@ -271,12 +271,12 @@ fn clock_speed(speed: Speed, add: &mut impl FnMut(Severity, String, &str, &str))
         );
     }
     // A greater error could hide a finding.
-    if error > DRIFT / 2.0 {
+    if error > drift_factor / 2.0 {
         add(
             Severity::Note,
             format!(
-                "the speed of its clock could not be measured: {within}, at most {:.1} % required",
-                DRIFT * 50.0
+                "the rate of its clock could not be measured: {within}, at most {:.1} % required",
+                drift_factor * 50.0
             ),
             "a clock that makes locks end early is not found",
             "run the check again with a longer observation, or near the server",
@@ -396,7 +396,7 @@ mod tests {
             denied: Some(Vec::new()),
             latency: Duration::from_millis(1),
             clock: Some((0.0, 0.001)),
-            speed: Some(Speed { excess: 0.000_1, error: 0.001 }),
+            rate: Some(ClockRate::new(100, 1_000, Duration::from_secs(1))),
         };
         Facts { label: label.to_owned(), is_chosen: false, state: Ok(state) }
     }
@@ -490,40 +490,36 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_of_a_clock_is_judged_by_what_is_certain() {
-        let found = |excess, error| {
-            let facts = change(three(&[]), |state| state.speed = Some(Speed { excess, error }));
+    fn the_rate_of_a_clock_is_judged_by_what_is_certain() {
+        let found = |excess: i64, error: u64| {
+            let rate = ClockRate::new(excess, error, Duration::from_secs(1));
+            let facts = change(three(&[]), |state| state.rate = Some(rate));
             judge(&facts).first().map(Finding::to_string).unwrap_or_default()
         };
         let early = "locks may end before their validity; limit how fast NTP corrects the clock (chrony: \
                      maxslewrate 500), or raise clock_drift_factor";
-        assert_eq!(
-            format!("error: a: its clock runs 8.3 % fast (± 0.10 %); {early}"),
-            found(0.083, 0.000_999)
-        );
-        assert_eq!(
-            format!("error: a: its clock runs 2.0 % fast (± 0.90 %); {early}"),
-            found(0.02, 0.008_999)
-        );
+        assert_eq!(format!("error: a: its clock runs 8.3 % fast (± 0.10 %); {early}"), found(83_000, 999));
+        assert_eq!(format!("error: a: its clock runs 2.0 % fast (± 0.90 %); {early}"), found(20_000, 8_999));
         let late = "keys live too long: an abandoned lock is freed late";
         assert!(
-            found(-0.02, 0.000_001)
+            found(-20_000, 1)
                 .starts_with(&format!("warning: a: its clock runs 2.0 % slow (± 0.01 %); {late};"))
         );
         let still = format!("error: a: its clock stands still; {late}, or never;");
-        assert!(found(-1.0, 0.001).starts_with(&still) && found(-1.0, 0.5).starts_with(&still));
-        assert!(found(-1.2, 0.001).starts_with("error: a: its clock goes back; "));
+        assert!(
+            found(-1_000_000, 1_000).starts_with(&still) && found(-1_000_000, 500_000).starts_with(&still)
+        );
+        assert!(found(-1_200_000, 1_000).starts_with("error: a: its clock goes back; "));
         for (excess, error) in
-            [(0.0, 0.002), (0.0, 0.005), (0.011, 0.002), (-0.011, 0.002), (0.01, 0.0), (-0.01, 0.0)]
+            [(0, 2_000), (0, 5_000), (11_000, 2_000), (-11_000, 2_000), (10_000, 0), (-10_000, 0)]
         {
             assert_eq!("", found(excess, error), "{excess} {error}");
         }
-        for (excess, error) in [(0.02, 0.011), (-0.02, 0.011), (0.0, 0.006), (0.3, 0.3), (-0.9, 2.0)] {
+        for (excess, error) in
+            [(20_000, 11_000), (-20_000, 11_000), (0, 6_000), (300_000, 300_000), (-900_000, 2_000_000)]
+        {
             let found = found(excess, error);
-            assert!(
-                found.starts_with("note: a: the speed of its clock could not be measured: ± "),
-                "{found}"
-            );
+            assert!(found.starts_with("note: a: the rate of its clock could not be measured: ± "), "{found}");
         }
     }
 

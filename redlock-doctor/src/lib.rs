@@ -31,7 +31,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
-use redlock_core::Error;
+use redlock_core::{ClockRate, Error};
 use redlock_wire::{Connector, Options, Session, valid_connectors};
 
 use self::facts::{Facts, OBSERVATIONS, gather};
@@ -49,8 +49,10 @@ pub struct PreflightSettings {
     pub fenced: bool,
     /// `true` to check the rights for read locks.
     pub readers: bool,
-    /// The least time for which the speed of the servers' clocks is observed. Zero skips it.
+    /// The least time for which the rate of the servers' clocks is observed. Zero skips it.
     pub observe: Duration,
+    /// The clock drift factor of the programs.
+    pub clock_drift_factor: f64,
 }
 
 impl PreflightSettings {
@@ -66,7 +68,7 @@ impl PreflightSettings {
     /// assert!(!settings.fenced && !settings.readers);
     /// ```
     pub fn new(ttl: Duration) -> Self {
-        Self { ttl, fenced: false, readers: false, observe: Duration::from_secs(1) }
+        Self { ttl, fenced: false, readers: false, observe: Duration::from_secs(1), clock_drift_factor: 0.01 }
     }
 
     /// Sets whether the locks are fenced. The default is `false`.
@@ -101,25 +103,42 @@ impl PreflightSettings {
         self
     }
 
-    /// Sets how long the speed of the clocks is observed at least. The default is 1 s; zero skips the observation.
+    /// Sets how long the rate of the clocks is observed at least. The default is 1 s; zero skips the observation.
     ///
-    /// The speed is that of the server's clock relative to the clock of this machine. Its error is half of the round
+    /// The rate is that of the server's clock relative to the clock of this machine. Its error is half of the round
     /// trips of the first and the last reading, divided by the time between them. With round trips of 1 ms and an
     /// observation of 1 s, the error is 0.1 %. If it exceeds 0.2 %, the observation is repeated, up to ten times in all.
-    /// A finding about the speed states the error and is beyond it. If the error still exceeds 0.2 % and nothing is
-    /// certain, a note states that the speed could not be measured.
+    /// A finding about the rate states the error and is beyond it. If the error still exceeds 0.2 % and nothing is
+    /// certain, a note states that the rate could not be measured.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use redlock_doctor::PreflightSettings;
     /// # let ttl = Duration::from_secs(30);
-    /// // A quick check at the start of a service, without the speed of the clocks.
+    /// // A quick check at the start of a service, without the rates of the clocks.
     /// let settings = PreflightSettings::new(ttl).observe(Duration::ZERO);
     /// assert_eq!(Duration::ZERO, settings.observe);
     /// ```
     #[must_use]
     pub fn observe(mut self, observe: Duration) -> Self {
         self.observe = observe;
+        self
+    }
+
+    /// Sets the [clock drift factor](redlock_core::Builder::clock_drift_factor) of the programs. The default is 0.01.
+    ///
+    /// A clock that [certainly runs faster](ClockRate::exceeds) than it permits is an error.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_doctor::PreflightSettings;
+    /// # let ttl = Duration::from_secs(30);
+    /// let settings = PreflightSettings::new(ttl).clock_drift_factor(0.1);
+    /// assert_eq!(0.1, settings.clock_drift_factor);
+    /// ```
+    #[must_use]
+    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
+        self.clock_drift_factor = factor;
         self
     }
 }
@@ -130,6 +149,7 @@ pub struct Preflight {
     is_available: bool,
     reachable: usize,
     findings: Vec<Finding>,
+    clock_rates: Vec<(String, ClockRate)>,
 }
 
 impl Preflight {
@@ -174,6 +194,22 @@ impl Preflight {
     /// ```
     pub fn reachable_nodes(&self) -> usize {
         self.reachable
+    }
+
+    /// Returns the measured rates of the servers' clocks, with the labels of the servers.
+    ///
+    /// It is empty if the clocks were not [observed](PreflightSettings::observe).
+    ///
+    /// ```
+    /// # use redlock_doctor::Preflight;
+    /// fn log(preflight: &Preflight) {
+    ///     for (label, rate) in preflight.clock_rates() {
+    ///         println!("{label}: {rate}");
+    ///     }
+    /// }
+    /// ```
+    pub fn clock_rates(&self) -> impl Iterator<Item = (&str, ClockRate)> {
+        self.clock_rates.iter().map(|(label, rate)| (label.as_str(), *rate))
     }
 
     /// Returns the severity of the worst finding, if there is one.
@@ -379,8 +415,10 @@ async fn check<C: Connector>(
 ) -> Result<Preflight, Error> {
     let facts = join_all(connectors.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
+    let clock_rate = |facts: &Facts| Some((facts.label.clone(), facts.state.as_ref().ok()?.rate?));
+    let clock_rates = facts.iter().filter_map(clock_rate).collect();
     let (is_available, findings) = judge::judge(&facts, lists, settings, options.has_longest_ttl());
-    Ok(Preflight { is_available, reachable, findings })
+    Ok(Preflight { is_available, reachable, findings, clock_rates })
 }
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {

@@ -524,6 +524,10 @@ impl<N: LockNode> LockNode for Faulty<N> {
     fn set_node_timeout(&self, timeout: Duration) {
         self.0.node.set_node_timeout(timeout);
     }
+
+    fn set_clock_drift_factor(&self, factor: f64) {
+        self.0.node.set_clock_drift_factor(factor);
+    }
 }
 
 impl<N> Clone for Faulty<N> {

@@ -5,6 +5,7 @@
 //! networks.
 
 mod admission;
+mod clock;
 mod counters;
 mod places;
 mod readers;
@@ -23,6 +24,7 @@ use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
 
 use self::admission::Guarded;
+use self::clock::WallClock;
 use self::store::{Content, Store};
 
 /// A [`LockNode`] in memory, with access to its content.
@@ -46,8 +48,10 @@ pub struct MemoryNode(Arc<Shared>);
 
 struct Shared {
     label: String,
-    /// The clock of the keys; `None` for the clock of the machine.
+    /// The clock of the clients; `None` for the clock of the machine.
     clock: Option<Arc<dyn Runtime>>,
+    /// The clock of the keys.
+    wall: Mutex<WallClock>,
     server: ServerId,
     store: Mutex<Store>,
     /// The restart admission; `None` if the node takes no part in it.
@@ -361,8 +365,9 @@ impl MemoryNode {
     /// Sets the longest TTL.
     ///
     /// From now on, the votes of a node that has lost data do not count for a time. The losses are
-    /// [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and [`restore`](MemoryNode::restore). The node counts
-    /// until the first of them. See [`Profile::longest_ttl`].
+    /// [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and [`restore`](MemoryNode::restore), and a clock that
+    /// [steps](MemoryNode::step_clock) or [runs fast](MemoryNode::set_clock_rate). The node counts until the first of them.
+    /// See [`Profile::longest_ttl`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -380,10 +385,70 @@ impl MemoryNode {
     /// ```
     pub fn set_longest_ttl(&self, longest: Duration) {
         *self.guarded() = Some(Guarded::new(longest));
+        self.read_clock();
+    }
+
+    /// Sets by how much the clock of the node runs fast from now on, in parts per million.
+    ///
+    /// Keys expire by this clock. The default is 0. A negative number is a slow clock, and the minimum is -1,000,000, a
+    /// clock that stands still. A health check [reports](redlock_core::NodeHealth::clock_rate) the rate. With a [longest
+    /// TTL](MemoryNode::set_longest_ttl), the votes of a node whose clock runs fast by more than 0.25 % do not count.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock, node| {
+    /// // chrony corrects the clock of the server as fast as its default setting permits.
+    /// node.set_clock_rate(83_333);
+    /// let health = redlock.health().await;
+    /// let node = &health.nodes()[0];
+    /// assert!(node.is_clock_fast());
+    /// assert_eq!(83_333, node.clock_rate().expect("it is known").ppm);
+    /// # });
+    /// ```
+    pub fn set_clock_rate(&self, ppm: i64) {
+        self.read_clock();
+        let now = self.client_now();
+        self.wall().set_rate(ppm, now);
+    }
+
+    /// Sets the clock of the node forward, so that keys expire early.
+    ///
+    /// With a [longest TTL](MemoryNode::set_longest_ttl), the votes of the node do not count for a time, if the step is
+    /// longer than 5 ms. Without it, two clients can hold the same lock:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let other = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// node.step_clock(ttl);
+    /// let second = block_on(other.lock("orders:42", ttl).try_now())?;
+    /// assert!(guard.is_held() && second.is_some(), "two holders");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn step_clock(&self, forward: Duration) {
+        self.read_clock();
+        self.wall().step(forward);
+    }
+
+    fn wall(&self) -> MutexGuard<'_, WallClock> {
+        self.0.wall.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the clock of the node, as a client does that watches it.
+    fn read_clock(&self) {
+        let now = self.client_now();
+        let server = self.wall().at(now);
+        if let Some(guarded) = &mut *self.guarded() {
+            guarded.read_clock(server, now);
+        }
     }
 
     fn lose(&self, reason: QuarantineReason) {
-        let now = self.now();
+        let now = self.client_now();
         if let Some(guarded) = &mut *self.guarded() {
             guarded.lose(reason, now);
         }
@@ -434,7 +499,8 @@ impl MemoryNode {
     fn with_clock(label: String, clock: Option<Arc<dyn Runtime>>) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let server = ServerId::new(format!("memory-{}", MADE.fetch_add(1, Ordering::Relaxed)));
-        Self(Arc::new(Shared { label, clock, server, store: Mutex::default(), guarded: Mutex::default() }))
+        let (wall, store, guarded) = Default::default();
+        Self(Arc::new(Shared { label, clock, wall, server, store, guarded }))
     }
 
     fn reply_to(&self, request: &Request) -> Result<Reply, NodeError> {
@@ -486,11 +552,17 @@ impl MemoryNode {
     }
 
     fn admission(&self) -> Admission {
-        let now = self.now();
+        let now = self.client_now();
         self.guarded().as_ref().map_or(Admission::Unchecked, |guarded| guarded.admission(now))
     }
 
+    /// Returns the time of the node.
     fn now(&self) -> Instant {
+        let now = self.client_now();
+        self.wall().at(now)
+    }
+
+    fn client_now(&self) -> Instant {
         self.0.clock.as_ref().map_or_else(suspend_aware_now, |runtime| runtime.now())
     }
 
@@ -520,7 +592,9 @@ impl LockNode for MemoryNode {
     }
 
     fn status(&self) -> Status {
-        let status = Status::default().over(CONNECTION);
+        self.read_clock();
+        let rate = self.wall().rate(self.client_now());
+        let status = Status::default().over(CONNECTION).with_clock_rate(rate);
         match self.admission() {
             Admission::Quarantined(quarantine) => status.in_quarantine(quarantine),
             Admission::Unchecked | Admission::Admitted(_) => status,
@@ -532,6 +606,8 @@ impl LockNode for MemoryNode {
         let (node, request, before) = (self.clone(), request.clone(), self.admission());
         let reply = async move {
             let reply = node.reply_to(&request)?;
+            // Behind the request, so that the clock that expired a key was not later.
+            node.read_clock();
             Ok(if request.is_vote() { before.judge(reply, node.admission()) } else { reply })
         };
         Begun::Sent(Exchange {

@@ -248,6 +248,7 @@ impl Connection for FakeConnection {
         self.fake.wait(|fake| !fake.behavior().holds).await;
         Ok(match name {
             "SET" => behavior.set,
+            "TIME" => behavior.ahead.map_or_else(|| Reply::Error("NOPERM".into()), time),
             "GET" => behavior.get,
             "EVALSHA" if !behavior.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
             _ => Reply::Int(1),

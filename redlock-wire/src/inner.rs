@@ -6,6 +6,7 @@ use std::time::Duration;
 use redlock_core::node::{Admission, Quarantine, QuarantineReason};
 
 use crate::admission::keeper::Keeper;
+use crate::clock_rate::MeasuredClock;
 use crate::conn_state::{ConnState, Link};
 use crate::connection::Connector;
 use crate::journal::Journal;
@@ -22,6 +23,7 @@ pub(crate) struct Inner<C: Connector> {
     pub(crate) journal: Journal,
     /// The restart admission, if there is any.
     pub(crate) keeper: Option<Arc<Keeper>>,
+    pub(crate) clock_rate: Arc<MeasuredClock>,
 }
 
 impl<C: Connector> Inner<C> {
@@ -29,11 +31,13 @@ impl<C: Connector> Inner<C> {
         let is_chosen = connector.sentinels().is_some();
         let (connector, options) = (Arc::new(connector), options.of_a_node(is_chosen));
         let margin = if is_chosen { MARGIN } else { Duration::ZERO };
-        let keeper = |longest| Arc::new(Keeper::new(connector.label(), longest, margin));
+        let clock_rate = Arc::new(MeasuredClock::new(connector.label(), options.longest.is_none()));
+        let keeper =
+            |longest| Arc::new(Keeper::new(connector.label(), longest, margin, Arc::clone(&clock_rate)));
         let keeper = options.longest.clone().map(keeper);
         let conn = ConnState::new(connector.label());
         let (no_pushes, journal) = (Once::new(), Journal::default());
-        Self { connector, options, conn, no_pushes, journal, keeper }
+        Self { connector, options, conn, no_pushes, journal, keeper, clock_rate }
     }
 
     /// Returns whether votes over the connection in use count.

@@ -20,6 +20,7 @@ mod backoff;
 mod builder;
 mod certificates;
 mod clock;
+mod clock_rate;
 mod commands;
 mod conn_state;
 mod connection;

@@ -99,7 +99,8 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn status(&self) -> Status {
         let state = self.0.conn.state();
-        let (link, mut status) = (state.link(), Status::default());
+        let mut status = Status::default().with_clock_rate(self.0.clock_rate.rate());
+        let link = state.link();
         if let Some(connection) = link.and_then(|link| link.id()) {
             status = status.over(connection);
         }
@@ -162,6 +163,10 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn set_node_timeout(&self, timeout: Duration) {
         self.0.options.connect_timeout.raise(timeout);
+    }
+
+    fn set_clock_drift_factor(&self, factor: f64) {
+        self.0.clock_rate.set_drift_factor(factor);
     }
 }
 

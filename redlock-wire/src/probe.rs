@@ -4,14 +4,17 @@
 //! Thus the supervisor, which runs where the connection is driven, sends a `PING` behind them. It ends the connection
 //! only if no byte arrives for a while in which the process ran.
 //!
-//! The supervisor also probes an idle connection. It thus detects an unreachable server, and one that floods, within
-//! seconds.
+//! The supervisor also probes a connection every five seconds. It thus detects an unreachable server, and one that
+//! floods, within seconds. Without restart admission, `TIME` replaces the `PING` if the server permits it, so that the
+//! rate of its clock is measured at no cost.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
+use crate::clock::{TIME, reading};
+use crate::clock_rate::MeasuredClock;
 use crate::conn_state::Link;
 use crate::connection::Connection;
 use crate::first::{First, first};
@@ -53,38 +56,49 @@ pub(crate) const FAILURE_THRESHOLD: u32 = 3;
 const PING: Command<'static> = Command::Other { name: "PING", args: &[] };
 
 /// Completes when the server does not reply any more, and returns the reason. `silence` returns at least
-/// [`MIN_SILENCE`].
+/// [`MIN_SILENCE`]. `clock` records the time of the server, if probes are to read it.
 pub(crate) async fn unresponsive<K: Connection>(
     link: &Link<K>,
     runtime: &dyn Runtime,
     silence: impl Fn() -> Duration,
+    mut clock: Option<&MeasuredClock>,
 ) -> &'static str {
     loop {
         let doubted = link.listen_for_doubt();
         if !link.is_doubted() {
             first(doubted, runtime.sleep(INTERVAL)).await;
         }
-        if let Some(reason) = probe(link, runtime, silence()).await {
+        if let Some(reason) = probe(link, runtime, silence(), &mut clock).await {
             return reason;
         }
     }
 }
 
-/// Returns the reason for ending the connection, if there is one.
+/// Returns the reason for ending the connection, if there is one. Removes the clock if the server does not permit to
+/// read it.
 async fn probe<K: Connection>(
     link: &Link<K>,
     runtime: &dyn Runtime,
     silence: Duration,
+    clock: &mut Option<&MeasuredClock>,
 ) -> Option<&'static str> {
     // Any reply from now on clears the suspicion.
-    link.doubt(runtime.now());
-    let mut reply = pin!(link.call(K::pack(PING)));
+    let sent = runtime.now();
+    link.doubt(sent);
+    let mut reply = pin!(link.call(K::pack(if clock.is_some() { TIME } else { PING })));
     let first_look = link.observe();
     let (mut before, mut silent) = (first_look, 0);
     for _ in 0..PARTS * FLOOD {
         match first(reply.as_mut(), runtime.sleep(silence / PARTS)).await {
-            First::Left(Ok(_)) => {
+            First::Left(Ok(reply)) => {
                 link.answered();
+                *clock = clock.filter(|clock| match reading(sent, &reply, runtime) {
+                    Some(reading) => {
+                        clock.record(reading);
+                        true
+                    }
+                    None => false,
+                });
                 return None;
             }
             First::Left(Err(_)) => return Some(LOST),

@@ -19,6 +19,7 @@ use crate::admission::look::{self, Look};
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
 use crate::clock;
+use crate::clock_rate::MeasuredClock;
 use crate::conn_state::{Link, State};
 use crate::connection::{Connection, Connector};
 use crate::first::{First, first};
@@ -44,6 +45,7 @@ struct Supervisor<C: Connector> {
     options: Options,
     /// The restart admission, if it is enabled.
     keeper: Option<Arc<Keeper>>,
+    clock_rate: Arc<MeasuredClock>,
     epoch: u64,
 }
 
@@ -52,20 +54,22 @@ struct Opened<K> {
     connection: K,
     hub: Hub,
     server: Server,
-    /// The first look and the first reading of the clock, if restart admission is enabled.
+    /// The first look, if restart admission is enabled.
     found: Option<Found>,
+    /// The first reading of the clock, if the server permits it.
+    reading: Option<ClockReading>,
     /// The master that sentinels have named, and the time of the question.
     master: Option<(Master, Instant)>,
 }
 
-/// A look, its result, and the reading of the clock behind it.
-type Found = (Ticket, Look, Finding, Option<ClockReading>);
+/// A look and its result.
+type Found = (Ticket, Look, Finding);
 
 /// Starts the supervisor of an epoch on the runtime of the caller.
 fn supervise<C: Connector>(node: &Arc<Inner<C>>, epoch: u64) {
     let (connector, options) = (Arc::clone(&node.connector), node.options.clone());
-    let keeper = node.keeper.clone();
-    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, keeper, epoch };
+    let (keeper, clock_rate) = (node.keeper.clone(), Arc::clone(&node.clock_rate));
+    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, keeper, clock_rate, epoch };
     node.options.runtime.spawn(Box::pin(supervisor.run()));
 }
 
@@ -156,22 +160,22 @@ impl<C: Connector> Supervisor<C> {
             let ticket = hub.gate().begin(began);
             let look = self.keeper.as_ref().map(|keeper| keeper.look(connection.pushes()));
             let mut commands = look.map(Look::commands::<C::Connection>).unwrap_or_default();
-            commands.extend(look.map(|_| <C::Connection as Connection>::pack(clock::TIME)));
+            commands.push(<C::Connection as Connection>::pack(clock::TIME));
             let (server, mut replies) = handshake(&connection, &self.options, commands, &secret).await?;
-            let found = match look.zip(replies.pop()) {
+            let reading = replies.pop().and_then(|time| clock::reading(began, &time, runtime));
+            let found = match look {
                 None => None,
-                Some((look, time)) => {
-                    let reading = clock::reading(began, &time, runtime);
+                Some(look) => {
                     let found = look::found(&connection, &replies).await;
                     let found = found.map_err(|failure| secret.published(&failure.message))?;
                     if let (Some(master), Finding::Replica) = (&master, &found) {
                         return Err(format!("the sentinels name {master}, which is a replica"));
                     }
-                    Some((ticket, look, found, reading))
+                    Some((ticket, look, found))
                 }
             };
             let master = master.map(|master| (master, asked));
-            Ok(Opened { connection, hub, server, found, master })
+            Ok(Opened { connection, hub, server, found, reading, master })
         };
         let timeout = self.options.connect_timeout.get();
         match first(ready, elapse(&*self.options.runtime, timeout)).await {
@@ -185,9 +189,10 @@ impl<C: Connector> Supervisor<C> {
     /// Publishes a connection. Returns `None` if this supervisor was replaced or the node dropped.
     fn up(&self, opened: Opened<C::Connection>) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
-        let Opened { connection, hub, server, found, .. } = opened;
+        let Opened { connection, hub, server, found, reading, .. } = opened;
+        self.clock_rate.connected(server.id);
         let mut checks = None;
-        if let (Some(keeper), Some((ticket, look, finding, reading))) = (&self.keeper, found) {
+        if let (Some(keeper), Some((ticket, look, finding))) = (&self.keeper, found) {
             keeper.apply(hub.gate(), ticket, look, &finding, self.options.runtime.now());
             keeper.read_clock(hub.gate(), reading);
             let behind = if !connection.keeps_order() {
@@ -199,6 +204,8 @@ impl<C: Connector> Supervisor<C> {
             };
             let clock = AtomicBool::new(reading.is_some());
             checks = Some(Checks { keeper: Arc::clone(keeper), behind, clock });
+        } else if let Some(reading) = reading {
+            self.clock_rate.record(reading);
         }
         let link = node.conn.up(self.epoch, connection, hub, server, checks)?;
         node.journal.up(node.connector.label());
@@ -234,7 +241,9 @@ impl<C: Connector> Supervisor<C> {
         let displaced = self.until(|node| !node.conn.is_up(link.generation));
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
-        let over = first(over, unresponsive(link, &*self.options.runtime, silence));
+        // With restart admission, the keeper reads the clock.
+        let clock = if link.checks.is_some() { None } else { Some(&*self.clock_rate) };
+        let over = first(over, unresponsive(link, &*self.options.runtime, silence, clock));
         let found = first(self.keep(link), self.unconfirmed(link, master));
         let reason = match first(over, found).await {
             First::Left(First::Right(reason)) => reason.to_owned(),

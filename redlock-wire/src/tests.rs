@@ -1,6 +1,7 @@
 //! Tests of the connection handling of a node, on a server in memory.
 
 mod breaker;
+mod clock;
 mod exchange;
 mod login;
 #[cfg(feature = "metrics")]

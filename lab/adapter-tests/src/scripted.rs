@@ -80,6 +80,7 @@ pub fn greet(command: &str) -> Option<Answer> {
         "CLIENT" => Some(Answer::Say(":1\r\n")),
         "INFO" => Some(Answer::Say("$21\r\nredis_version:7.0.15\n\r\n")),
         "PING" => Some(Answer::Say("+PONG\r\n")),
+        "TIME" => Some(Answer::Say("*2\r\n$1\r\n1\r\n$1\r\n0\r\n")),
         _ => None,
     }
 }

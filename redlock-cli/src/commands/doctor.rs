@@ -1,7 +1,9 @@
 //! `redlock doctor`: checks of the servers, by `redlock-doctor` and the health check of the library.
 
 use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity};
-use redlock_redis_rs::{Health, ListHealth, LockStatus, NodeHealth, NodeListDifference, Redlock, Resource};
+use redlock_redis_rs::{
+    ClockRate, Health, ListHealth, LockStatus, NodeHealth, NodeListDifference, Redlock, Resource,
+};
 use serde_json::{Value, json};
 
 use super::{print, resources, with_redlock};
@@ -27,7 +29,7 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
         let disagreements = disagreements(&redlock, &names).await;
         if !quiet {
             let form = if args.json { as_json } else { as_text };
-            print(&form(&result, health.nodes().len(), &problems, &disagreements))?;
+            print(&form(&result, &health, &problems, &disagreements))?;
         }
         Ok(code(&result, &problems, &disagreements, args.strict) as u8)
     })
@@ -127,7 +129,7 @@ async fn disagreements(redlock: &Redlock, names: &[Resource]) -> Vec<String> {
     found
 }
 
-fn as_text(result: &Preflight, servers: usize, problems: &[Problem], disagreements: &[String]) -> String {
+fn as_text(result: &Preflight, health: &Health, problems: &[Problem], disagreements: &[String]) -> String {
     let mut lines = Vec::new();
     for Problem { severity, nodes, problem, consequence, fix } in problems {
         let nodes = nodes.join(", ");
@@ -143,15 +145,17 @@ fn as_text(result: &Preflight, servers: usize, problems: &[Problem], disagreemen
         );
         lines.push("  fix: run the check again; if the finding remains, wait for the TTL".into());
     }
+    lines.extend(result.clock_rates().map(|(node, rate)| format!("{node}: {rate}")));
     lines.push(format!(
-        "{} of {servers} servers reachable; findings: {}",
+        "{} of {} servers reachable; findings: {}",
         result.reachable_nodes(),
+        health.nodes().len(),
         problems.len() + disagreements.len()
     ));
     lines.join("\n")
 }
 
-fn as_json(result: &Preflight, servers: usize, problems: &[Problem], disagreements: &[String]) -> String {
+fn as_json(result: &Preflight, health: &Health, problems: &[Problem], disagreements: &[String]) -> String {
     let finding = |Problem { severity, nodes, problem, consequence, fix }: &Problem| -> Value {
         json!({
             "severity": severity.to_string(),
@@ -161,8 +165,21 @@ fn as_json(result: &Preflight, servers: usize, problems: &[Problem], disagreemen
             "fix": fix,
         })
     };
+    let clock = |(node, rate): (&str, ClockRate)| -> Value {
+        let ClockRate { ppm, error_ppm, over, .. } = rate;
+        json!({ "node": node, "ppm": ppm, "error_ppm": error_ppm, "over_ms": u64::try_from(over.as_millis()).ok() })
+    };
+    let clocks: Vec<_> = result.clock_rates().map(clock).collect();
     let findings: Vec<_> = problems.iter().map(finding).collect();
     let reachable = result.reachable_nodes();
-    json!({ "available": result.is_available(), "servers": servers, "reachable": reachable, "findings": findings, "disagreements": disagreements })
-        .to_string()
+    json!({
+        "available": result.is_available(),
+        "servers": health.nodes().len(),
+        "reachable": reachable,
+        "clock_drift_factor": health.clock_drift_factor(),
+        "clocks": clocks,
+        "findings": findings,
+        "disagreements": disagreements,
+    })
+    .to_string()
 }

@@ -11,6 +11,11 @@ use crate::exit::{Code, Failure};
 pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure> {
     let quiet = shared.quiet;
     with_redlock(shared, async |redlock| {
+        if !args.observe.is_zero() {
+            // Connects.
+            let _ = redlock.health().await;
+            tokio::time::sleep(args.observe).await;
+        }
         let health = redlock.health().await;
         if !quiet {
             print(&if args.json { json(&health) } else { health.to_string() })?;

@@ -151,6 +151,10 @@ fn health_and_doctor_name_the_problems() {
     );
     assert_eq!(format!("127.0.0.1:{}", cluster.servers[1].port()), eviction["nodes"][0].as_str().unwrap());
     assert_eq!(Some(1), found.status.code());
+    assert!(
+        report["clocks"].as_array().unwrap().is_empty() && report["clock_drift_factor"] == 0.01,
+        "{report}"
+    );
 
     cluster.servers[1].command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     let found = output(&mut cluster.redlock(["doctor", "--observe", "0"]));

@@ -507,6 +507,7 @@ impl Builder {
         };
         for node in &nodes {
             node.set_node_timeout(self.node_timeout);
+            node.set_clock_drift_factor(self.drift_factor);
         }
         Ok(Redlock::new(Arc::new(Handle::new(nodes, quorums, self.runtime, settings))))
     }

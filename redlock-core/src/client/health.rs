@@ -15,6 +15,7 @@ use crate::round::engine::run;
 use crate::round::nodes::Nodes;
 use crate::runtime::both;
 use crate::types::claim::Claim;
+use crate::types::clock_rate::ClockRate;
 use crate::types::node_list::NodeListDifference;
 use crate::types::report::{NodeReport, Outcome};
 use crate::types::resource::{Resource, Resources};
@@ -32,11 +33,17 @@ pub struct Health {
     list: ListHealth,
     previous: Option<ListHealth>,
     node_lists: Option<NodeListDifference>,
+    drift_factor: f64,
 }
 
 /// The result of a health check for one node.
 #[derive(Clone, Debug)]
-pub struct NodeHealth(NodeReport);
+pub struct NodeHealth {
+    report: NodeReport,
+    clock_rate: Option<ClockRate>,
+    /// True if the clock runs faster than the drift factor permits.
+    is_clock_fast: bool,
+}
 
 /// The result of a health check for one list of nodes.
 ///
@@ -195,6 +202,19 @@ impl Health {
     pub fn node_list_difference(&self) -> Option<&NodeListDifference> {
         self.node_lists.as_ref()
     }
+
+    /// Returns the [clock drift factor](crate::Builder::clock_drift_factor) in use.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
+    /// let factor = redlock.health().await.clock_drift_factor();
+    /// println!("a lease is valid for {:.1} % of its TTL", (1.0 - factor) * 100.0);
+    /// # assert_eq!(0.01, factor);
+    /// # });
+    /// ```
+    pub fn clock_drift_factor(&self) -> f64 {
+        self.drift_factor
+    }
 }
 
 impl NodeHealth {
@@ -213,7 +233,7 @@ impl NodeHealth {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn index(&self) -> usize {
-        self.0.index()
+        self.report.index()
     }
 
     /// Returns the node's label, such as `10.0.0.1:6379`.
@@ -227,7 +247,7 @@ impl NodeHealth {
     /// # });
     /// ```
     pub fn label(&self) -> &str {
-        self.0.label()
+        self.report.label()
     }
 
     /// Returns whether the node could vote.
@@ -245,7 +265,7 @@ impl NodeHealth {
     /// # });
     /// ```
     pub fn is_healthy(&self) -> bool {
-        matches!(self.0.outcome(), Outcome::Denied(_) | Outcome::Granted)
+        matches!(self.report.outcome(), Outcome::Denied(_) | Outcome::Granted)
     }
 
     /// Returns the quarantine of the node, if it may have lost locks.
@@ -264,7 +284,7 @@ impl NodeHealth {
     /// # });
     /// ```
     pub fn quarantine(&self) -> Option<&Quarantine> {
-        self.0.quarantine()
+        self.report.quarantine()
     }
 
     /// Returns how long the reply took, or how long the check waited for it.
@@ -279,7 +299,46 @@ impl NodeHealth {
     /// # });
     /// ```
     pub fn latency(&self) -> Duration {
-        self.0.latency()
+        self.report.latency()
+    }
+
+    /// Returns the measured rate of the node's clock.
+    ///
+    /// `None` if it is not known: the node has been connected for a few seconds only, the server does not permit `TIME`,
+    /// or the backend does not measure it. The nodes of the adapters read the clock every five seconds, and every second
+    /// with a longest TTL. The rate is the [fastest](crate::node::ClockMeter::record) one of about the last minute.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
+    /// for node in redlock.health().await.nodes() {
+    ///     match node.clock_rate() {
+    ///         Some(rate) => println!("{}: {} ± {} ppm", node.label(), rate.ppm, rate.error_ppm),
+    ///         None => println!("{}: clock not measured", node.label()),
+    ///     }
+    /// }
+    /// # });
+    /// ```
+    pub fn clock_rate(&self) -> Option<ClockRate> {
+        self.clock_rate
+    }
+
+    /// Returns whether the node's clock certainly runs faster than the [drift factor](Health::clock_drift_factor)
+    /// permits, or has stepped forward.
+    ///
+    /// Keys then expire before the validity of their leases ends. With a longest TTL, such a node is in
+    /// [quarantine](NodeHealth::quarantine). Without one, it is [healthy](NodeHealth::is_healthy): its votes count, and two
+    /// clients can hold the same lock. Once the clock is right again, this returns `true` for
+    /// about another minute.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
+    /// let health = redlock.health().await;
+    /// let mut fast = health.nodes().iter().filter(|node| node.is_clock_fast());
+    /// assert!(fast.next().is_none(), "limit how fast NTP corrects the clock");
+    /// # });
+    /// ```
+    pub fn is_clock_fast(&self) -> bool {
+        self.is_clock_fast
     }
 
     /// Returns the first node that is the same server, as index and label.
@@ -295,7 +354,7 @@ impl NodeHealth {
     /// # });
     /// ```
     pub fn same_server_as(&self) -> Option<(usize, &str)> {
-        self.0.same_server_as()
+        self.report.same_server_as()
     }
 }
 
@@ -307,6 +366,8 @@ impl NodeHealth {
 ///   node 1 (10.0.0.2:6379): healthy, replied after 0.3ms
 ///   node 2 (10.0.0.3:6379): connection refused (after 0.1ms)
 /// ```
+///
+/// The line of a node ends with the rate of its clock, if it is known.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_available() { "available" } else { "unavailable" };
@@ -323,18 +384,23 @@ impl fmt::Display for Health {
     }
 }
 
-/// Formats as `node 2 (10.0.0.3:6379): healthy, replied after 0.2ms`, or its failure.
+/// Formats as `node 2 (10.0.0.3:6379): healthy, replied after 0.2ms, clock 12 ppm fast (± 9 ppm, over 60s)`.
 impl fmt::Display for NodeHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (index, label, latency) = (self.index(), self.label(), self.latency());
         match (self.same_server_as(), self.quarantine()) {
             (None, Some(quarantine)) => {
-                write!(f, "node {index} ({label}): replied after {latency:.1?}, not counted: {quarantine}")
+                write!(f, "node {index} ({label}): replied after {latency:.1?}, not counted: {quarantine}")?;
             }
             (None, None) if self.is_healthy() => {
-                write!(f, "node {index} ({label}): healthy, replied after {latency:.1?}")
+                write!(f, "node {index} ({label}): healthy, replied after {latency:.1?}")?;
             }
-            _ => self.0.fmt(f),
+            _ => self.report.fmt(f)?,
+        }
+        match self.clock_rate {
+            Some(rate) if self.is_clock_fast => write!(f, ", {rate}: faster than the drift factor permits"),
+            Some(rate) => write!(f, ", {rate}"),
+            None => Ok(()),
         }
     }
 }
@@ -357,7 +423,13 @@ pub(crate) async fn health(handle: &Handle) -> Health {
     };
     let (votes, node_lists) = both(run(nodes, round, start, limit, Span::none()), comparison).await;
     let reports = votes.reports(nodes.now(), |node| nodes.label(node));
-    let nodes = reports.into_iter().map(NodeHealth).collect();
+    let drift_factor = handle.rules.drift.get();
+    let with_clock = |report: NodeReport| {
+        let clock_rate = handle.peers[report.index()].node.status().clock_rate;
+        let is_clock_fast = clock_rate.is_some_and(|rate| rate.exceeds(drift_factor));
+        NodeHealth { report, clock_rate, is_clock_fast }
+    };
+    let nodes = reports.into_iter().map(with_clock).collect();
     let of = |(list, tally): (Members, Tally)| ListHealth {
         len: list.len(),
         up: tally.replies(),
@@ -365,5 +437,5 @@ pub(crate) async fn health(handle: &Handle) -> Health {
     };
     let (current, mut lists) = (votes.quorums.current(), votes.tallies().map(of));
     let list = lists.next().unwrap_or(ListHealth { len: current.len(), up: 0, quorum: current.quorum() });
-    Health { nodes, list, previous: lists.next(), node_lists }
+    Health { nodes, list, previous: lists.next(), node_lists, drift_factor }
 }

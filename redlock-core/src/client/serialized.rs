@@ -21,8 +21,18 @@ struct NodeHealthFields<'a> {
     healthy: bool,
     latency_ms: f64,
     quarantine: Option<&'a Quarantine>,
+    clock: Option<ClockFields>,
     same_server_as: Option<&'a str>,
     message: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename = "Clock")]
+struct ClockFields {
+    ppm: i64,
+    error_ppm: u64,
+    over_ms: u64,
+    fast: bool,
 }
 
 impl Serialize for NodeHealth {
@@ -33,6 +43,12 @@ impl Serialize for NodeHealth {
             healthy: self.is_healthy(),
             latency_ms: millis(self.latency()),
             quarantine: self.quarantine(),
+            clock: self.clock_rate().map(|rate| ClockFields {
+                ppm: rate.ppm,
+                error_ppm: rate.error_ppm,
+                over_ms: whole_millis(rate.over),
+                fast: self.is_clock_fast(),
+            }),
             same_server_as: self.same_server_as().map(|(_, label)| label),
             message: self.to_string(),
         }
@@ -69,6 +85,7 @@ struct HealthFields<'a> {
     available: bool,
     healthy: usize,
     quorum: usize,
+    clock_drift_factor: f64,
     /// Only during a change of the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous_nodes: Option<ListFields>,
@@ -82,6 +99,7 @@ impl Serialize for Health {
             available: self.is_available(),
             healthy: self.healthy_nodes(),
             quorum: self.quorum(),
+            clock_drift_factor: self.clock_drift_factor(),
             previous_nodes: self.previous_nodes().map(ListFields::from),
             nodes: self.nodes(),
             node_list_difference: self.node_list_difference(),

@@ -29,6 +29,11 @@ impl DriftFactor {
         Ok(Self((factor * 1e6).ceil() as u32))
     }
 
+    /// Returns the factor, from 0 to less than 1.
+    pub(crate) fn get(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+
     /// Returns the maximum difference between clocks after `ttl`.
     pub(crate) fn drift(self, ttl: Ttl) -> Duration {
         self.share(ttl.as_duration()) + EXPIRY_GRANULE

@@ -1,5 +1,6 @@
 //! The present state of a node.
 
+use crate::types::clock_rate::ClockRate;
 use crate::types::identity::ConnectionId;
 use crate::types::quarantine::Quarantine;
 
@@ -13,6 +14,8 @@ pub struct Status {
     pub connection: Option<ConnectionId>,
     /// The quarantine of the server, during which a waiting client counts it as taken.
     pub quarantine: Option<Quarantine>,
+    /// The measured rate of the server's clock, which a health check reports.
+    pub clock_rate: Option<ClockRate>,
 }
 
 impl Status {
@@ -39,6 +42,21 @@ impl Status {
     #[must_use]
     pub fn in_quarantine(mut self, quarantine: Quarantine) -> Self {
         self.quarantine = Some(quarantine);
+        self
+    }
+
+    /// Sets the rate of the server's clock.
+    ///
+    /// ```
+    /// # use redlock_core::node::{ClockMeter, Status};
+    /// # let meter = ClockMeter::default();
+    /// // `meter` records readings of the server's clock.
+    /// let status = Status::default().with_clock_rate(meter.rate());
+    /// assert_eq!(meter.rate(), status.clock_rate);
+    /// ```
+    #[must_use]
+    pub fn with_clock_rate(mut self, rate: Option<ClockRate>) -> Self {
+        self.clock_rate = rate;
         self
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redlock_core::node::{Admission, AdmissionId, Quarantine, QuarantineReason};
+use redlock_core::node::{Admission, AdmissionId, ClockReading, Quarantine, QuarantineReason, ServerClock};
 use redlock_core::runtime::Instant;
 
 /// The admission of a node that states its longest TTL.
@@ -15,16 +15,26 @@ pub(super) struct Guarded {
     id: AdmissionId,
     /// The last loss of data, until its quarantine ends.
     lost: Option<(Instant, QuarantineReason)>,
+    clock: ServerClock,
 }
 
 impl Guarded {
     pub(super) fn new(longest_ttl: Duration) -> Self {
-        Self { longest_ttl, id: next_id(), lost: None }
+        Self { longest_ttl, id: next_id(), lost: None, clock: ServerClock::default() }
     }
 
     pub(super) fn lose(&mut self, reason: QuarantineReason, now: Instant) {
         self.id = next_id();
         self.lost = Some((now, reason));
+    }
+
+    /// Compares the clock of the server with that of the client, `now`. A jump is a loss.
+    pub(super) fn read_clock(&mut self, server: Instant, now: Instant) {
+        let server = server.elapsed_since_origin();
+        let reading = ClockReading { sent: Some(now), server, received: now };
+        if self.clock.jump(reading, Quarantine::duration(self.longest_ttl)).is_some() {
+            self.lose(QuarantineReason::ClockJumped, now);
+        }
     }
 
     pub(super) fn vouch(&mut self) {

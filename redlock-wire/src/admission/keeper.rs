@@ -9,6 +9,7 @@ use redlock_core::runtime::{Instant, Runtime};
 
 use super::Behind;
 use super::look::{GET, Look, found};
+use crate::clock_rate::MeasuredClock;
 use crate::connection::Connection;
 use crate::first::first;
 use crate::gate::rule::{Finding, Memory, Standing};
@@ -31,6 +32,7 @@ pub(crate) struct Keeper {
     /// The additional time of a quarantine.
     margin: Duration,
     memory: Mutex<Memory>,
+    clock_rate: Arc<MeasuredClock>,
     /// Ensures that missing rights are logged once.
     denied: Once,
     clock_denied: Once,
@@ -79,7 +81,12 @@ pub(crate) struct Checked<'a, K> {
 }
 
 impl Keeper {
-    pub(crate) fn new(label: &str, longest: Arc<Longest>, margin: Duration) -> Self {
+    pub(crate) fn new(
+        label: &str,
+        longest: Arc<Longest>,
+        margin: Duration,
+        clock_rate: Arc<MeasuredClock>,
+    ) -> Self {
         let (memory, failure) = (Mutex::default(), Mutex::default());
         let (denied, clock_denied) = (Once::new(), Once::new());
         Self {
@@ -87,6 +94,7 @@ impl Keeper {
             longest,
             margin,
             memory,
+            clock_rate,
             denied,
             clock_denied,
             checked: AtomicU64::new(0),
@@ -110,7 +118,10 @@ impl Keeper {
     /// A look is applied before the reading that was sent with it. It shows whether this is the same server.
     pub(crate) fn read_clock(&self, gate: &Gate, reading: Option<ClockReading>) {
         match reading {
-            Some(reading) => self.judge_clock(gate, reading),
+            Some(reading) => {
+                self.judge_clock(gate, reading);
+                self.clock_rate.record(reading);
+            }
             None => self.clock_denied(),
         }
     }

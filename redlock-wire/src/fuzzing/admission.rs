@@ -4,6 +4,7 @@
 //! replies and pushes back.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redlock_core::node::{Admission, ClockReading, QuarantineReason};
@@ -11,6 +12,7 @@ use redlock_core::runtime::{Instant, Runtime};
 
 use crate::admission::keeper::Keeper;
 use crate::admission::look::{self, LOOK, Look};
+use crate::clock_rate::MeasuredClock;
 use crate::gate::rule::Finding;
 use crate::gate::{Gate, Ticket};
 use crate::longest::Longest;
@@ -33,7 +35,8 @@ impl NodeAdmission {
     /// Returns the admission before the first connection.
     #[must_use]
     pub fn new(label: &str, longest_ttl: Duration) -> Self {
-        let keeper = Keeper::new(label, Longest::new(longest_ttl), Duration::ZERO);
+        let clock = Arc::new(MeasuredClock::new(label, false));
+        let keeper = Keeper::new(label, Longest::new(longest_ttl), Duration::ZERO, clock);
         Self { keeper, gate: Gate::default() }
     }
 

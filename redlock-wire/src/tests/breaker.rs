@@ -103,7 +103,7 @@ async fn a_connection_is_kept_if_the_server_replies_to_a_ping() {
     drop(requests);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(Some(ConnectionId(1)), node.status().connection);
-    assert_eq!(vec!["SET", "SET", "SET", "PING"], fake.calls());
+    assert_eq!(vec!["SET", "SET", "SET", "TIME"], fake.calls());
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +194,7 @@ async fn an_idle_connection_is_probed_and_ends_if_the_server_is_gone() {
     lock(&node).await.unwrap();
     fake.calls();
     tokio::time::sleep(Duration::from_secs(12)).await;
-    assert_eq!((Some(ConnectionId(1)), vec!["PING", "PING"]), (node.status().connection, fake.calls()));
+    assert_eq!((Some(ConnectionId(1)), vec!["TIME", "TIME"]), (node.status().connection, fake.calls()));
     fake.is(|behavior| behavior.replies = false);
     fake.until(|fake| fake.connects() == 2).await;
 }

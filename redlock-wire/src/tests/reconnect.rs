@@ -90,7 +90,7 @@ async fn reconnect_delays_grow_to_the_chosen_maximum() {
 
 /// Records the messages with their fields.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+pub(super) struct Log(pub(super) Arc<Mutex<Vec<String>>>);
 
 impl Subscriber for Log {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
@@ -129,7 +129,7 @@ impl Visit for Text {
 /// While a process has one subscriber, `tracing` lets the first thread that reaches an event decide for all threads. A
 /// thread of another test, which has no subscriber, would disable the event. With two subscribers, `tracing` consults
 /// both.
-fn subscribe(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
+pub(super) fn subscribe(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
     let second = Dispatch::new(NoSubscriber::new());
     (subscriber::set_default(subscriber), second)
 }

@@ -125,4 +125,8 @@ impl<N: LockNode> LockNode for Observed<N> {
     fn set_node_timeout(&self, timeout: Duration) {
         self.0.set_node_timeout(timeout);
     }
+
+    fn set_clock_drift_factor(&self, factor: f64) {
+        self.0.set_clock_drift_factor(factor);
+    }
 }
