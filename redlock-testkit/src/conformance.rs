@@ -44,6 +44,7 @@
 //! |---|---|
 //! | `inspect`, `watch`, `keep`, `places`, `fencing`, `shared` | The field of the same name in [`LockNode::profile`]. |
 //! | `admission` | [`Profile::longest_ttl`](redlock_core::node::Profile::longest_ttl), and [`Backend::loss`]. |
+//! | `clock` | [`Backend::clock`]; all of these cases also need `admission`. |
 //! | `non_lock_values` | [`Backend::no_lock`]. |
 //!
 //! A backend on tokio overrides two more methods:
@@ -77,6 +78,7 @@
 mod acquire;
 mod admission;
 mod calls;
+mod clock;
 mod expiry;
 mod extend;
 mod fencing;
@@ -94,6 +96,7 @@ mod watch;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redlock_core::Resource;
 use redlock_core::node::LockNode;
@@ -132,6 +135,44 @@ pub trait Backend {
     ///
     /// The default is `None`: such cases are skipped.
     fn loss(&self) -> Option<Box<dyn Fn()>> {
+        None
+    }
+
+    /// Returns a function that sets the clock of the server forward, for a backend that watches it with a
+    /// [`ServerClock`](redlock_core::node::ServerClock).
+    ///
+    /// The steps are 4 ms to 10 s. The default is `None`: such cases are skipped.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_testkit::conformance::{self, Backend, Outcome};
+    /// struct MyBackend(MemoryNode);
+    ///
+    /// impl Backend for MyBackend {
+    ///     async fn node(&self) -> Arc<dyn LockNode> {
+    ///         self.0.clone().into()
+    ///     }
+    ///
+    ///     fn loss(&self) -> Option<Box<dyn Fn()>> {
+    ///         let node = self.0.clone();
+    ///         Some(Box::new(move || node.flush()))
+    ///     }
+    ///
+    ///     fn clock(&self) -> Option<Box<dyn Fn(Duration)>> {
+    ///         let node = self.0.clone();
+    ///         Some(Box::new(move |forward| node.step_clock(forward)))
+    ///     }
+    /// }
+    ///
+    /// # let node = MemoryNode::new("a");
+    /// node.set_longest_ttl(Duration::from_secs(10));
+    /// let case = "a_reply_after_a_jump_of_the_clock_has_no_vote";
+    /// assert_eq!(Outcome::Passed, conformance::run(&MyBackend(node), case));
+    /// ```
+    fn clock(&self) -> Option<Box<dyn Fn(Duration)>> {
         None
     }
 
@@ -244,8 +285,9 @@ fn on_stage<T>(backend: &impl Backend, steps: impl AsyncFnOnce(&Stage) -> T) -> 
     let mut output = None;
     backend.block_on(async {
         let (node, other_node) = (backend.node().await, backend.node().await);
-        let (runtime, no_lock, lose) = (backend.runtime(), backend.no_lock().await, backend.loss());
-        output = Some(steps(&Stage { node, other_node, runtime, no_lock, lose }).await);
+        let (runtime, no_lock) = (backend.runtime(), backend.no_lock().await);
+        let (lose, forward) = (backend.loss(), backend.clock());
+        output = Some(steps(&Stage { node, other_node, runtime, no_lock, lose, forward }).await);
     });
     output.expect("the backend runs the case to completion")
 }
@@ -386,6 +428,12 @@ macro_rules! __conformance_cases {
             admission::a_reply_after_a_loss_has_no_vote [admission]
             admission::a_request_that_began_before_a_loss_has_no_vote [admission]
             admission::two_clients_learn_of_a_loss [admission]
+            clock::a_pause_is_no_jump_of_the_clock [admission clock]
+            clock::a_reply_after_a_jump_of_the_clock_has_no_vote [admission clock]
+            clock::a_request_that_began_before_a_jump_of_the_clock_has_no_vote [admission clock]
+            clock::small_steps_of_the_clock_are_noticed [admission clock]
+            clock::two_clients_notice_a_jump_of_the_clock [admission clock]
+            clock::every_jump_of_the_clock_is_noticed [admission clock]
             calls::a_dropped_acquire_is_atomic
             calls::a_dropped_release_is_atomic
             calls::a_dropped_extend_is_atomic
@@ -455,6 +503,11 @@ macro_rules! __conformance_test {
     ($case:ident [admission $($needs:ident)*] $all:tt [admission $($left:ident)*] $backend:expr) => {
         #[test]
         #[ignore = "the backend lacks `admission`"]
+        fn $case() {}
+    };
+    ($case:ident [clock $($needs:ident)*] $all:tt [clock $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `clock`"]
         fn $case() {}
     };
     (

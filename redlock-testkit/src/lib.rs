@@ -77,6 +77,7 @@
 //! | A node crashes, and restarts with or without its data | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
 //! | Requests or replies are lost, late, or denied | the other [`Fault`]s, [`on`](Fault::on) one operation, [`of`](Fault::of) one resource, [`once`](Fault::once) or [`times`](Fault::times) |
 //! | A node loses its data, and does not count for a time | [`MemoryNode::set_longest_ttl`], [`flush`](MemoryNode::flush), [`restore`](MemoryNode::restore) |
+//! | The clock of a node steps forward or runs fast | [`MemoryNode::step_clock`], [`set_clock_rate`](MemoryNode::set_clock_rate) |
 //! | Another client holds the lock | [`MemoryNode::set_holder`] |
 //! | A machine is paused or suspended, or crashes | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
 //! | Clocks differ | [`sim::Clock`] |
@@ -114,6 +115,38 @@
 //! assert!(are_empty, "the granted keys are cleaned up");
 //! # Ok(())
 //! # }
+//! ```
+//!
+//! ## Clocks
+//!
+//! Keys expire by the clock of the node. If it steps forward or runs fast, they expire early. With a longest TTL, such a
+//! node has no vote:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use redlock_core::Redlock;
+//! use redlock_core::node::QuarantineReason;
+//! use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+//!
+//! let ttl = Duration::from_secs(10);
+//! let nodes = ["fake-0", "fake-1", "fake-2"].map(MemoryNode::new);
+//! nodes.iter().for_each(|node| node.set_longest_ttl(ttl));
+//! let builder = || Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into));
+//! let (redlock, other) = (builder().build()?, builder().build()?);
+//!
+//! let guard = block_on(redlock.lock("invoice:42", ttl))?;
+//! nodes[0].step_clock(ttl);
+//! nodes[1].set_clock_rate(83_333); // by 8.3 %
+//!
+//! let second = block_on(other.lock("invoice:42", ttl).try_now());
+//! assert!(!matches!(second, Ok(Some(_))), "there is no second holder");
+//! let health = block_on(redlock.health());
+//! let reason = health.nodes()[0].quarantine().map(|quarantine| quarantine.reason);
+//! assert_eq!(Some(QuarantineReason::ClockJumped), reason);
+//! assert!(health.nodes()[1].is_clock_fast());
+//! # drop(guard);
+//! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
 //! ## Custom faults
@@ -260,6 +293,7 @@
 //! | expiry | keys disappear when their TTL is over; the longest TTL is not short |
 //! | concurrency | one of many is granted, all get a reply, two clients exclude each other |
 //! | dropped calls | take effect as a whole or not at all, and the node stays usable |
+//! | restart admission | a reply after a loss has no vote, for all clients; nor has a reply after a jump of the server's clock |
 //! | fencing | a grant counts by one or goes to the time; a denial or a second copy counts nothing; a superseded request changes nothing; plain locks and releases leave counters alone |
 //!
 //! A complete backend with the suite (`examples/own_backend.rs`):
@@ -276,6 +310,7 @@
 //! | [`Profile::fencing`](redlock_core::node::Profile::fencing) | the counters; locks with fencing tokens then ignore the node |
 //! | [`Exchange::server`](redlock_core::node::Exchange::server) | two clients recognize that they use one server |
 //! | the holder in a [`Denial`](redlock_core::node::Denial) | it is the right one |
+//! | [`Backend::clock`](conformance::Backend::clock) | a jump of the server's clock takes the votes away |
 //! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error for acquire, and nothing for release |
 //!
 //! A backend that requires an async runtime overrides two more methods; see the module

@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redlock_core::node::LockNode;
 use redlock_core::runtime::Runtime;
@@ -32,6 +33,11 @@ impl<N: LockNode + Clone> Backend for InMemory<N> {
     fn loss(&self) -> Option<Box<dyn Fn()>> {
         let memory = self.memory.clone();
         Some(Box::new(move || memory.flush()))
+    }
+
+    fn clock(&self) -> Option<Box<dyn Fn(Duration)>> {
+        let memory = self.memory.clone();
+        Some(Box::new(move |forward| memory.step_clock(forward)))
     }
 
     fn block_on(&self, case: impl Future<Output = ()>) {
@@ -79,7 +85,7 @@ fn behind_faults_in_order() -> InMemory<FakeNode> {
 
 fn with_restart_admission() -> InMemory<FakeNode> {
     let node = behind_faults_in_order();
-    node.memory.set_longest_ttl(std::time::Duration::from_secs(10));
+    node.memory.set_longest_ttl(Duration::from_secs(10));
     node
 }
 

@@ -299,6 +299,8 @@ macro_rules! __cases {
                 a_server_whose_clock_runs_fast_does_not_count
                 a_pause_of_the_servers_is_no_step
                 without_the_right_to_read_the_clock_votes_count
+                health_reports_a_clock_that_runs_fast
+                the_watch_of_a_clock_passes_the_conformance_suite
             }
             contention {
                 holders_in_two_processes_never_overlap

@@ -15,19 +15,19 @@ const SENT: &str = "a request is carried out during a quarantine";
 const VOUCHED: &str = "vouch ends the quarantine";
 
 /// Vouches for the server as an operator.
-async fn vouch(node: &dyn LockNode) {
+pub(super) async fn vouch(node: &dyn LockNode) {
     holds_true(node.call(Request::Vouch).await.is_ok(), VOUCHED);
     holds_true(node.status().quarantine.is_none(), VOUCHED);
 }
 
 /// Asserts that a reply has no vote. It may be an error: a loss may have ended the connection.
 #[track_caller]
-fn uncounted(reply: &Result<Reply, NodeError>, sentence: &str) {
+pub(super) fn uncounted(reply: &Result<Reply, NodeError>, sentence: &str) {
     let has_vote = !matches!(reply, Err(_) | Ok(Reply::Quarantined(..)));
     assert!(!has_vote, "{BROKEN}{sentence}\n  it was {reply:?}");
 }
 
-fn bobs(name: &str) -> Request {
+pub(super) fn bobs(name: &str) -> Request {
     Request::Acquire(claim(name, "bob"), hour())
 }
 

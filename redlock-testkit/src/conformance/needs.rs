@@ -31,5 +31,6 @@ static NEEDS: &[Need] = &[
         name: "admission",
         is_met: |stage| stage.lose.is_some() && stage.node.profile().longest_ttl.is_some(),
     },
+    Need { name: "clock", is_met: |stage| stage.forward.is_some() },
     Need { name: "non_lock_values", is_met: |stage| stage.no_lock.is_some() },
 ];

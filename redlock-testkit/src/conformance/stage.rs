@@ -23,6 +23,8 @@ pub(super) struct Stage {
     pub(super) no_lock: Option<Resource>,
     /// Deletes all data of the server.
     pub(super) lose: Option<Box<dyn Fn()>>,
+    /// Sets the clock of the server forward.
+    pub(super) forward: Option<Box<dyn Fn(Duration)>>,
 }
 
 /// A resource whose key was set between two moments.

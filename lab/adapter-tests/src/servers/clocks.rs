@@ -1,6 +1,10 @@
 //! Servers whose wall clock jumps ahead, so that keys expire early: their votes do not count for a time.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
+
 use redlock_core::node::QuarantineReason;
+use redlock_testkit::conformance;
 
 use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, no_second_holder, reasons, vouch};
 use super::*;
@@ -129,4 +133,67 @@ pub(crate) async fn without_the_right_to_read_the_clock_votes_count<A: Adapter>(
     redlock.lock("a", LONGEST).await.unwrap().release().await.unwrap();
     assert_eq!([None; 3], reasons(&redlock.health().await)[..]);
     assert_eq!(3, warnings.about("clock check not permitted"));
+}
+
+/// Without a longest TTL, nothing excludes the node, so a warning is all.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn health_reports_a_clock_that_runs_fast<A: Adapter>() {
+    let servers = three([0.083, 0.0, 0.0]);
+    let redlock = A::builder(urls(&servers)).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    let measured = async || redlock.health().await.nodes().iter().all(|node| node.clock_rate().is_some());
+    eventually("all clocks are measured", Duration::from_secs(30), measured).await;
+    let health = redlock.health().await;
+    let fast: Vec<_> = health.nodes().iter().map(|node| node.is_clock_fast()).collect();
+    assert_eq!(([true, false, false], 3), (fast.try_into().unwrap(), health.healthy_nodes()), "{health}");
+    for (node, ppm) in health.nodes().iter().zip([83_000, 0, 0]) {
+        let rate = node.clock_rate().unwrap();
+        assert!(rate.ppm.abs_diff(ppm) <= rate.error_ppm + 100, "{health}");
+    }
+    redlock.close().await;
+}
+
+/// A server for one case of the conformance suite, whose clock the case sets.
+struct Watched<A> {
+    clock: Arc<WrongClock>,
+    tokio: tokio::runtime::Runtime,
+    adapter: PhantomData<A>,
+}
+
+impl<A: Adapter> conformance::Backend for Watched<A> {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        let options = Options::tokio().longest_ttl(LONGEST);
+        Arc::new(A::node(self.clock.server.url(), &options).unwrap())
+    }
+
+    fn loss(&self) -> Option<Box<dyn Fn()>> {
+        let clock = Arc::clone(&self.clock);
+        Some(Box::new(move || drop(clock.server.command(&["FLUSHALL"]))))
+    }
+
+    fn clock(&self) -> Option<Box<dyn Fn(Duration)>> {
+        let (clock, ahead) = (Arc::clone(&self.clock), Cell::new(0.0));
+        Some(Box::new(move |forward| {
+            ahead.set(ahead.get() + forward.as_secs_f64());
+            clock.set_ahead(ahead.get());
+        }))
+    }
+
+    fn block_on(&self, case: impl Future<Output = ()>) {
+        self.tokio.block_on(case);
+    }
+
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::new(TokioRuntime::new())
+    }
+}
+
+pub(crate) fn the_watch_of_a_clock_passes_the_conformance_suite<A: Adapter>() {
+    let of_clocks = |case: &&str| case.contains("clock") && !case.starts_with("a_token_");
+    let cases: Vec<_> = conformance::cases().filter(of_clocks).collect();
+    assert_eq!(6, cases.len(), "{cases:?}");
+    for case in cases {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let server = Watched::<A> { clock: Arc::new(WrongClock::start(0.0)), tokio, adapter: PhantomData };
+        assert_eq!(conformance::Outcome::Passed, conformance::run(&server, case), "{case}");
+    }
 }

@@ -2,6 +2,7 @@
 //! of the contract. Every case catches such a node.
 
 mod admission;
+mod clock;
 mod fenced;
 mod node;
 mod places;
@@ -262,7 +263,7 @@ fn every_flaw_is_caught_by_the_case_for_it() {
 #[test]
 fn every_case_catches_a_flaw() {
     for case in conformance::cases() {
-        let others = [fenced::catches, admission::catches, places::catches, shared::catches];
+        let others = [fenced::catches, admission::catches, clock::catches, places::catches, shared::catches];
         let catches =
             CAUGHT.iter().any(|(_, by, _)| *by == case) || others.iter().any(|catches| catches(case));
         assert!(catches, "no flaw shows that {case} can fail");
