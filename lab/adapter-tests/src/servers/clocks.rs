@@ -143,7 +143,7 @@ pub(crate) async fn health_reports_a_clock_that_runs_fast<A: Adapter>() {
     let measured = async || redlock.health().await.nodes().iter().all(|node| node.clock_rate().is_some());
     eventually("all clocks are measured", Duration::from_secs(30), measured).await;
     let health = redlock.health().await;
-    let fast: Vec<_> = health.nodes().iter().map(|node| node.is_clock_fast()).collect();
+    let fast: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_clock_fast).collect();
     assert_eq!(([true, false, false], 3), (fast.try_into().unwrap(), health.healthy_nodes()), "{health}");
     for (node, ppm) in health.nodes().iter().zip([83_000, 0, 0]) {
         let rate = node.clock_rate().unwrap();
