@@ -1,4 +1,5 @@
 //! Nodes that watch the clock of their server, with one flaw each.
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
