@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use redlock_model::admission::{Admission, SMALL};
-//! use redlock_model::explore;
+//! use redlock_model::{Rule, explore};
 //!
 //! let exploration = explore(Admission::new(SMALL));
 //! assert!(exploration.violation.is_none());
@@ -70,7 +70,12 @@ pub use self::clock::{Clocks, FirstLook};
 pub use self::loss::Loss;
 pub use self::property::Property;
 pub use self::protocol::Admission;
-pub use self::scope::{SMALL, Scope, Start, Transport};
+pub use self::scope::{SCOPES, SMALL, Scope, Start, Transport};
 pub use self::state::State;
 pub use self::step::Step;
-pub use self::variant::{Broken, CATALOG, HARMLESS, Variant};
+pub use self::variant::{CATALOG, HARMLESS, Variant};
+use crate::catalog::Explored;
+
+/// The explorations of this model.
+pub const EXPLORED: Explored<Admission> =
+    Explored { title: "The admission rule", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: HARMLESS };

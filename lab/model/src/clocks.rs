@@ -7,7 +7,7 @@
 //! ```
 //! use redlock_model::admission::Admission;
 //! use redlock_model::clocks::SMALL;
-//! use redlock_model::explore;
+//! use redlock_model::{Rule, explore};
 //!
 //! let exploration = explore(Admission::new(SMALL));
 //! assert!(exploration.violation.is_none());
@@ -57,7 +57,10 @@
 //! - A stamp of the full age becomes no younger by a step back, since it may be older than any step.
 //! - Servers that do not permit `TIME`.
 
-use crate::admission::{Broken, Clocks, FirstLook, Loss, SMALL as STEADY, Scope, Start, Variant};
+use crate::admission::{
+    Admission, Clocks, FirstLook, Loss, Property, SMALL as STEADY, Scope, Start, Variant,
+};
+use crate::catalog::{Broken, Explored, Harmless};
 
 /// One step of up to two ticks on any node, at any moment.
 const ONE_STEP: Clocks = Clocks {
@@ -138,12 +141,12 @@ pub const SCOPES: &[Scope] = &[
     STEPPING_TWICE,
 ];
 
-const fn broken(variant: Variant, does: &'static str, scope: Scope) -> Broken {
-    Broken { variant, does, scope }
+const fn broken(variant: Variant, does: &'static str, scope: Scope) -> Broken<Admission> {
+    Broken::new(variant, does, Property::Exclusion, scope)
 }
 
 /// Every broken variant of the guard. Each violates exclusion.
-pub const CATALOG: &[Broken] = {
+pub const CATALOG: &[Broken<Admission>] = {
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
@@ -173,18 +176,18 @@ pub const CATALOG: &[Broken] = {
 };
 
 /// Variants of the guard that hold in the given scope, each with the reason.
-pub const HARMLESS: &[Broken] = &[
-    broken(
+pub const HARMLESS: &[Harmless<Admission>] = &[
+    Harmless::new(
         Variant::OwnWaitByTheServer,
         "the clock of the server measures the wait of a client: each further jump begins it again",
         with(Clocks { nodes: 1, ..TWO_STEPS }, SMALL),
     ),
-    broken(
+    Harmless::new(
         Variant::NoOwnWait,
         "the age of the stamp alone is the wait of a client: each client that notices a jump renews the stamp",
         with(Clocks { nodes: 1, ..TWO_STEPS }, SMALL),
     ),
-    broken(
+    Harmless::new(
         Variant::StampIsNotRenewed,
         "a jump does not renew the stamp: processes that watch the clocks do not need it",
         SMALL,
@@ -192,7 +195,7 @@ pub const HARMLESS: &[Broken] = &[
 ];
 
 /// Scopes in which the rule itself violates exclusion.
-pub const HOLES: &[Broken] = &[
+pub const HOLES: &[Broken<Admission>] = &[
     broken(
         Variant::Sound,
         "a new process looks at a node after a step that no client has noticed",
@@ -209,3 +212,12 @@ pub const HOLES: &[Broken] = &[
         with(Clocks { tolerance: 1, ..ONE_STEP }, SMALL),
     ),
 ];
+
+/// The explorations of this model.
+pub const EXPLORED: Explored<Admission> = Explored {
+    title: "Clocks that step or run fast",
+    scopes: SCOPES,
+    broken: CATALOG,
+    holes: HOLES,
+    harmless: HARMLESS,
+};

@@ -6,7 +6,7 @@
 //! (I2), increase (I3), and supersede older leases (I4). See [`Property`].
 //!
 //! ```
-//! use redlock_model::explore;
+//! use redlock_model::{Rule, explore};
 //! use redlock_model::fence::{Counters, Extensions, Fencing, Scope};
 //!
 //! let scope = Scope {
@@ -96,9 +96,14 @@ mod state;
 mod step;
 mod variant;
 
+use crate::catalog::Explored;
 pub use crate::fence::property::Property;
 pub use crate::fence::protocol::Fencing;
-pub use crate::fence::scope::{Counters, Extensions, Scope};
+pub use crate::fence::scope::{Counters, Extensions, SCOPES, Scope};
 pub use crate::fence::state::State;
 pub use crate::fence::step::Step;
-pub use crate::fence::variant::{Broken, CATALOG, HARMLESS, Variant};
+pub use crate::fence::variant::{CATALOG, HARMLESS, Variant};
+
+/// The explorations of this model.
+pub const EXPLORED: Explored<Fencing> =
+    Explored { title: "The fencing rule", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: HARMLESS };

@@ -6,7 +6,7 @@
 //! them. See [`Property`].
 //!
 //! ```
-//! use redlock_model::explore;
+//! use redlock_model::{Rule, explore};
 //! use redlock_model::keep::{Keeping, Scope};
 //!
 //! let exploration = explore(Keeping::new(Scope { extensions: 0, faults: 0 }));
@@ -53,9 +53,14 @@ mod state;
 mod step;
 mod variant;
 
+use crate::catalog::Explored;
 pub use crate::keep::property::Property;
 pub use crate::keep::protocol::Keeping;
-pub use crate::keep::scope::Scope;
+pub use crate::keep::scope::{SCOPES, Scope};
 pub use crate::keep::state::State;
 pub use crate::keep::step::{Request, RequestKind, Step};
-pub use crate::keep::variant::{Broken, CATALOG, Variant};
+pub use crate::keep::variant::{CATALOG, Variant};
+
+/// The explorations of this model.
+pub const EXPLORED: Explored<Keeping> =
+    Explored { title: "Locks that are kept", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: &[] };

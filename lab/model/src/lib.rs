@@ -8,7 +8,7 @@
 //! protocol with the property that detects each, since a check that cannot fail proves nothing.
 //!
 //! ```
-//! use redlock_model::{Protocol, Scope, Transport, explore};
+//! use redlock_model::{Protocol, Rule, Scope, Transport, explore};
 //!
 //! let (attempts, extensions) = ([1, 1], [0, 0]);
 //! let scope = Scope { transport: Transport::Streams, attempts, extensions, faults: 0, quarantine: false };
@@ -81,6 +81,7 @@
 
 pub mod admission;
 mod call;
+mod catalog;
 mod cleanup;
 mod client;
 pub mod clocks;
@@ -98,10 +99,15 @@ mod step;
 mod variant;
 mod vote;
 
+pub use crate::catalog::{Broken, Explored, Harmless, Rule};
 pub use crate::explore::{Exploration, Model, Violation, explore, explore_for};
 pub use crate::property::{PROPERTIES, Property};
 pub use crate::protocol::Protocol;
-pub use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES, Scope, Transport};
+pub use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES, SCOPES, Scope, Transport};
 pub use crate::state::{Flight, Key, Order, State};
 pub use crate::step::{Event, Request, RequestKind, Step};
-pub use crate::variant::{Broken, CATALOG, Variant};
+pub use crate::variant::{CATALOG, Variant};
+
+/// The explorations of locks.
+pub const EXPLORED: Explored<Protocol> =
+    Explored { title: "Locks", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: &[] };

@@ -1,7 +1,7 @@
 //! A separate model of the order of waiters in different processes, with every interleaving.
 //!
 //! ```
-//! use redlock_model::explore;
+//! use redlock_model::{Rule, explore};
 //! use redlock_model::order::{SMALL, Turns};
 //!
 //! let exploration = explore(Turns::new(SMALL));
@@ -53,9 +53,14 @@ mod state;
 mod step;
 mod variant;
 
+use crate::catalog::Explored;
 pub use crate::order::property::Property;
 pub use crate::order::protocol::Turns;
 pub use crate::order::scope::{Fault, Role, SCOPES, SMALL, Scope};
 pub use crate::order::state::State;
 pub use crate::order::step::Step;
-pub use crate::order::variant::{Broken, CATALOG, Variant};
+pub use crate::order::variant::{CATALOG, Variant};
+
+/// The explorations of this model.
+pub const EXPLORED: Explored<Turns> =
+    Explored { title: "The order of waiters", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: &[] };

@@ -1,5 +1,6 @@
 //! The protocol as a state machine: the steps that are possible in a state, and their effects.
 
+use crate::catalog::Rule;
 use crate::cleanup::Cleanup;
 use crate::client::World;
 use crate::explore::Model;
@@ -19,27 +20,6 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// Creates the sound protocol.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the scope has more attempts or extensions than a state can store.
-    pub fn new(scope: Scope) -> Self {
-        Self::broken(scope, Variant::Sound)
-    }
-
-    /// Creates the protocol with one broken rule.
-    ///
-    /// # Panics
-    ///
-    /// Same as [`new`](Protocol::new).
-    pub fn broken(scope: Scope, variant: Variant) -> Self {
-        let fits =
-            |counts: [u8; CLIENTS], most: usize| counts.iter().all(|count| usize::from(*count) <= most);
-        assert!(fits(scope.attempts, ATTEMPTS) && fits(scope.extensions, EXTENSIONS), "too large: {scope}");
-        Self { scope, variant }
-    }
-
     /// Returns the state that a step leads to, and reports to `see` the results that clients see.
     pub fn apply(&self, state: &State, step: Step, see: &mut dyn FnMut(Event)) -> State {
         let mut next = *state;
@@ -167,6 +147,20 @@ impl Protocol {
                 || key.round < owner.lapsed
                 || self.variant == Variant::KeysExpireEarly
         })
+    }
+}
+
+impl Rule for Protocol {
+    type Scope = Scope;
+    type Variant = Variant;
+
+    const SOUND: Variant = Variant::Sound;
+
+    fn broken(scope: Scope, variant: Variant) -> Self {
+        let fits =
+            |counts: [u8; CLIENTS], most: usize| counts.iter().all(|count| usize::from(*count) <= most);
+        assert!(fits(scope.attempts, ATTEMPTS) && fits(scope.extensions, EXTENSIONS), "too large: {scope}");
+        Self { scope, variant }
     }
 }
 

@@ -58,3 +58,19 @@ impl fmt::Display for Scope {
         f.write_str(if self.quarantine { ", quarantine" } else { "" })
     }
 }
+
+const fn scope(transport: Transport, attempts: [u8; 2], extensions: [u8; 2], faults: u8) -> Scope {
+    Scope { transport, attempts, extensions, faults, quarantine: false }
+}
+
+/// The largest scopes that take only minutes.
+pub const SCOPES: &[Scope] = &[
+    scope(Transport::Streams, [1, 1], [0, 0], 2),
+    scope(Transport::Streams, [2, 1], [0, 0], 0),
+    scope(Transport::Streams, [1, 1], [1, 0], 1),
+    scope(Transport::Streams, [1, 1], [1, 1], 0),
+    scope(Transport::Streams, [1, 1], [2, 0], 1),
+    scope(Transport::Datagrams, [1, 1], [0, 0], 1),
+    scope(Transport::Datagrams, [1, 1], [1, 0], 1),
+    Scope { quarantine: true, ..scope(Transport::Streams, [1, 1], [1, 0], 1) },
+];

@@ -5,7 +5,7 @@
 //! only holder, and that readers do not change the entries of other readers. See [`Property`].
 //!
 //! ```
-//! use redlock_model::explore;
+//! use redlock_model::{Rule, explore};
 //! use redlock_model::share::{Role, Scope, Sharing};
 //!
 //! let scope = Scope {
@@ -56,9 +56,14 @@ mod state;
 mod step;
 mod variant;
 
+use crate::catalog::Explored;
 pub use crate::share::property::Property;
 pub use crate::share::protocol::Sharing;
-pub use crate::share::scope::{Role, Scope};
+pub use crate::share::scope::{Role, SCOPES, Scope};
 pub use crate::share::state::State;
 pub use crate::share::step::{Request, RequestKind, Step};
-pub use crate::share::variant::{Broken, CATALOG, Variant};
+pub use crate::share::variant::{CATALOG, Variant};
+
+/// The explorations of this model.
+pub const EXPLORED: Explored<Sharing> =
+    Explored { title: "Readers and writers", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: &[] };

@@ -3,7 +3,9 @@
 //!
 //! Every variant changes one rule, at the one place that implements it.
 
+use crate::catalog::Broken;
 use crate::property::Property;
+use crate::protocol::Protocol;
 use crate::scope::{Scope, Transport};
 
 /// The sound protocol, or a protocol with one broken rule.
@@ -44,19 +46,6 @@ pub enum Variant {
     KeysExpireEarly,
 }
 
-/// A broken variant, and the property that detects it.
-#[derive(Clone, Copy, Debug)]
-pub struct Broken {
-    /// The variant.
-    pub variant: Variant,
-    /// A description of the change.
-    pub does: &'static str,
-    /// The property that the shortest trace violates.
-    pub violates: Property,
-    /// A scope that is large enough to detect it.
-    pub scope: Scope,
-}
-
 /// Two attempts against one, without extensions.
 const LOCKS: Scope = Scope {
     transport: Transport::Streams,
@@ -80,126 +69,137 @@ const fn faults(faults: u8, scope: Scope) -> Scope {
     Scope { faults, ..scope }
 }
 
-const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Broken {
-    Broken { variant, does, violates, scope }
-}
-
 /// Every broken variant.
-pub const CATALOG: &[Broken] = {
+pub const CATALOG: &[Broken<Protocol>] = {
     use Property::{CountedKeysExist, Exclusion, NoRevival, NoTrespass, NothingLeftBehind};
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
-        broken(QuorumOfHalf, "a quorum is N/2", Exclusion, LOCKS),
-        broken(OneTokenForAllAttempts, "all attempts of a client have one token", CountedKeysExist, LOCKS),
-        broken(
+        Broken::new(QuorumOfHalf, "a quorum is N/2", Exclusion, LOCKS),
+        Broken::new(
+            OneTokenForAllAttempts,
+            "all attempts of a client have one token",
+            CountedKeysExist,
+            LOCKS,
+        ),
+        Broken::new(
             ValidityFromTheReply,
             "the validity counts from the moment at which the round is won",
             CountedKeysExist,
             LOCKS,
         ),
-        broken(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysExist, LOCKS),
-        broken(
+        Broken::new(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysExist, LOCKS),
+        Broken::new(
             ExtensionByMostReplies,
             "an extension counts a majority of the replies, not of the nodes",
             Exclusion,
             faults(2, EXTENSION),
         ),
-        broken(
+        Broken::new(
             ExtensionCreatesAndCounts,
             "an extension creates a missing key, and counts it",
             NothingLeftBehind,
             EXTENSION,
         ),
-        broken(ExtensionRevives, "a won extension does not check the validity again", NoRevival, EXTENSION),
-        broken(
+        Broken::new(
+            ExtensionRevives,
+            "a won extension does not check the validity again",
+            NoRevival,
+            EXTENSION,
+        ),
+        Broken::new(
             FailedExtensionUnlocks,
             "a failed extension releases, and the old deadline is kept",
             CountedKeysExist,
             faults(2, EXTENSION),
         ),
-        broken(RefillOverwrites, "a refill is a SET without NX", NoTrespass, EXTENSION),
-        broken(RefillIsNotCleanedUp, "a refill is not cleaned up", NothingLeftBehind, faults(2, EXTENSION)),
-        broken(
+        Broken::new(RefillOverwrites, "a refill is a SET without NX", NoTrespass, EXTENSION),
+        Broken::new(
+            RefillIsNotCleanedUp,
+            "a refill is not cleaned up",
+            NothingLeftBehind,
+            faults(2, EXTENSION),
+        ),
+        Broken::new(
             RefillAfterTheRelease,
             "a refill is sent although the lease was released meanwhile",
             NothingLeftBehind,
             EXTENSION,
         ),
-        broken(ReleaseComparesNothing, "a release deletes any key", NoTrespass, LOCKS),
-        broken(
+        Broken::new(ReleaseComparesNothing, "a release deletes any key", NoTrespass, LOCKS),
+        Broken::new(
             ReleaseOnlyWhereGranted,
             "a release goes only to the nodes that granted",
             NothingLeftBehind,
             LOCKS,
         ),
-        broken(
+        Broken::new(
             LateWriteIsNotCleanedUp,
             "a release is sent once and never retried",
             NothingLeftBehind,
             faults(2, LOCKS),
         ),
-        broken(
+        Broken::new(
             CleanupEndsWithTime,
             "cleanup ends when the TTL has passed at the client",
             NothingLeftBehind,
             LOCKS,
         ),
-        broken(
+        Broken::new(
             OneReplyEndsCleanup,
             "one reply \"no key\" ends the cleanup, in any order",
             NothingLeftBehind,
             datagrams(LOCKS),
         ),
-        broken(
+        Broken::new(
             SecondReleaseAtOnce,
             "the second release does not wait for a node timeout",
             NothingLeftBehind,
             datagrams(LOCKS),
         ),
-        broken(
+        Broken::new(
             AnyConnectionIsOrdered,
             "a release is assumed to follow a write on another connection",
             NothingLeftBehind,
             LOCKS,
         ),
-        broken(
+        Broken::new(
             OnlyLastConnectionIsKept,
             "only the connection of the last of several unknown writes is remembered",
             NothingLeftBehind,
             faults(2, EXTENSION),
         ),
-        broken(
+        Broken::new(
             StaleDeletionCounts,
             "a release that deletes an earlier write's key ends the cleanup of a later write",
             NothingLeftBehind,
             faults(2, EXTENSION),
         ),
-        broken(
+        Broken::new(
             DeletionSettlesAll,
             "a release that deletes one write's key ends the cleanup of two",
             NothingLeftBehind,
             faults(2, EXTENSION),
         ),
-        broken(
+        Broken::new(
             DeniedWriteIsForgotten,
             "a deletion ends the cleanup although it deleted the second copy of an earlier, denied write",
             NothingLeftBehind,
             datagrams(EXTENSION),
         ),
-        broken(
+        Broken::new(
             UnsentCountsAsSent,
             "a write whose call is open counts as sent before the release",
             NothingLeftBehind,
             EXTENSION,
         ),
-        broken(
+        Broken::new(
             StateReadAtTheReply,
             "the state of the writes is read at the reply to a release, not when it is sent",
             NothingLeftBehind,
             EXTENSIONS,
         ),
-        broken(
+        Broken::new(
             KeysExpireEarly,
             "(the assumption) keys expire within the drift allowance",
             CountedKeysExist,

@@ -1,24 +1,9 @@
 //! Runs explorations and prints a table.
 
-use std::fmt::Display;
-
-use redlock_model::{Model, explore, explore_for};
-
-/// A broken variant that must be detected.
-pub(crate) struct Case<M: Model> {
-    pub(crate) name: String,
-    pub(crate) does: &'static str,
-    pub(crate) violates: M::Property,
-    pub(crate) scope: String,
-    pub(crate) model: M,
-}
+use redlock_model::{Broken, Rule, explore};
 
 /// Returns true if no exploration finds a violation.
-pub(crate) fn nothing_is_violated<M: Model<Property: Display>>(
-    what: &str,
-    models: impl Iterator<Item = (String, M)>,
-    describe: impl Fn(&M, &[M::Step]) -> Vec<String>,
-) -> bool {
+pub(crate) fn nothing_is_violated<M: Rule>(what: &str, models: impl Iterator<Item = (String, M)>) -> bool {
     println!("| {what} | states | transitions | depth | time | violations |");
     println!("|---|---:|---:|---:|---:|---:|");
     let mut sound = true;
@@ -29,7 +14,7 @@ pub(crate) fn nothing_is_violated<M: Model<Property: Display>>(
         println!("| {name} | {states} | {transitions} | {depth} | {took:.1?} | {violations} |");
         if let Some(violation) = found.violation {
             println!("\n{} is violated:", violation.property);
-            print(&describe(&model, &violation.trace));
+            print(&model.describe(&violation.trace));
             sound = false;
         }
     }
@@ -37,23 +22,20 @@ pub(crate) fn nothing_is_violated<M: Model<Property: Display>>(
 }
 
 /// Returns true if each variant violates the expected property.
-pub(crate) fn each_is_found<M: Model<Property: Display>>(
-    cases: impl Iterator<Item = Case<M>>,
-    traces: bool,
-    describe: impl Fn(&M, &[M::Step]) -> Vec<String>,
-) -> bool {
+pub(crate) fn each_is_found<M: Rule>(catalog: &[Broken<M>], traces: bool) -> bool {
     println!("| variant | what is wrong | violates | steps | states | time | scope |");
     println!("|---|---|---|---:|---:|---:|---|");
     let mut caught = true;
-    for Case { name, does, violates, scope, model } in cases {
-        let found = explore_for(model, &[violates]);
+    for broken in catalog {
+        let Broken { variant, does, violates, scope } = broken;
+        let found = broken.explore();
         let steps = found.violation.as_ref().map(|violation| violation.trace.len());
         let (states, took) = (found.states, found.took);
         let steps_text = steps.map_or("NOT FOUND".to_owned(), |steps| steps.to_string());
-        println!("| {name} | {does} | {violates} | {steps_text} | {states} | {took:.1?} | {scope} |");
+        println!("| {variant:?} | {does} | {violates} | {steps_text} | {states} | {took:.1?} | {scope} |");
         if let Some(violation) = found.violation.filter(|_| traces) {
             println!();
-            print(&describe(&model, &violation.trace));
+            print(&broken.model().describe(&violation.trace));
             println!();
         }
         caught &= steps.is_some();

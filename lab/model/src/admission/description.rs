@@ -10,7 +10,7 @@ use crate::scope::CLIENTS;
 
 impl Admission {
     /// Returns a trace in words.
-    pub fn describe(&self, trace: &[Step]) -> Vec<String> {
+    pub(crate) fn in_words(&self, trace: &[Step]) -> Vec<String> {
         let mut before = self.first();
         let line = |step: &Step| {
             let after = self.next(&before, *step);

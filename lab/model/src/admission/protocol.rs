@@ -5,6 +5,7 @@ use crate::admission::scope::{MOST_NODES, MOST_TICKS, Scope, Start};
 use crate::admission::state::{Check, Client, Extend, Link, Node, Origin, Phase, Request, Stamp, State};
 use crate::admission::step::Step;
 use crate::admission::variant::Variant;
+use crate::catalog::Rule;
 use crate::explore::Model;
 use crate::scope::CLIENTS;
 
@@ -18,33 +19,6 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Creates the sound rule.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the scope has more nodes, ticks, attempts, extensions, losses or steps of clocks than a state can store, or
-    /// combines clocks with different bounds, with clients that remember, or with missing notifications.
-    pub fn new(scope: Scope) -> Self {
-        Self::broken(scope, Variant::Sound)
-    }
-
-    /// Creates a variant of the rule.
-    ///
-    /// # Panics
-    ///
-    /// Same as [`new`](Admission::new).
-    pub fn broken(scope: Scope, variant: Variant) -> Self {
-        let up_to = |most: u8, counts: [u8; CLIENTS]| counts.iter().all(|count| *count <= most);
-        let fits = (3..=MOST_NODES).contains(&scope.nodes)
-            && up_to(MOST_TICKS, scope.ttl)
-            && up_to(3, scope.attempts)
-            && up_to(3, scope.extensions)
-            && scope.losses <= 3
-            && scope.clocks.is_none_or(|clocks| clocks.fit(scope));
-        assert!(fits, "too large: {scope}");
-        Self { scope, variant }
-    }
-
     /// Returns the nodes of the scope.
     pub(crate) fn nodes(self, state: &mut State) -> impl Iterator<Item = &mut Node> {
         state.nodes.iter_mut().take(self.scope.nodes)
@@ -150,6 +124,29 @@ impl Admission {
             client.attempts = attempts;
         }
         state
+    }
+}
+
+impl Rule for Admission {
+    type Scope = Scope;
+    type Variant = Variant;
+
+    const SOUND: Variant = Variant::Sound;
+
+    fn broken(scope: Scope, variant: Variant) -> Self {
+        let up_to = |most: u8, counts: [u8; CLIENTS]| counts.iter().all(|count| *count <= most);
+        let fits = (3..=MOST_NODES).contains(&scope.nodes)
+            && up_to(MOST_TICKS, scope.ttl)
+            && up_to(3, scope.attempts)
+            && up_to(3, scope.extensions)
+            && scope.losses <= 3
+            && scope.clocks.is_none_or(|clocks| clocks.fit(scope));
+        assert!(fits, "too large: {scope}");
+        Self { scope, variant }
+    }
+
+    fn describe(&self, trace: &[Step]) -> Vec<String> {
+        self.in_words(trace)
     }
 }
 

@@ -130,3 +130,47 @@ impl fmt::Display for Scope {
         self.clocks.map_or(Ok(()), |clocks| clocks.fmt(f))
     }
 }
+
+const fn extended(scope: Scope) -> Scope {
+    Scope { extensions: [1, 1], ..scope }
+}
+
+const fn losses(losses: u8, scope: Scope) -> Scope {
+    Scope { losses, ..scope }
+}
+
+const fn ttl(ttl: u8, scope: Scope) -> Scope {
+    Scope { ttl: [ttl, ttl], ..scope }
+}
+
+const fn nodes(nodes: usize, scope: Scope) -> Scope {
+    Scope { nodes, ..scope }
+}
+
+const fn looking(scope: Scope) -> Scope {
+    Scope { transport: Transport::Looks, ..scope }
+}
+
+/// The largest scopes that take only minutes.
+pub const SCOPES: &[Scope] = &[
+    SMALL,
+    extended(SMALL),
+    losses(2, SMALL),
+    losses(2, extended(SMALL)),
+    Scope { start: Start::NewClients, ..SMALL },
+    Scope { start: Start::NewNodes, ..SMALL },
+    ttl(3, extended(SMALL)),
+    ttl(4, extended(SMALL)),
+    ttl(3, losses(2, SMALL)),
+    Scope { attempts: [2, 2], ..extended(SMALL) },
+    Scope { attempts: [2, 1], ..extended(SMALL) },
+    Scope { extensions: [2, 0], ..SMALL },
+    Scope { remembers: true, ..extended(SMALL) },
+    Scope { rechecks: true, ..extended(SMALL) },
+    Scope { kinds: Loss::WITHOUT_COPIES, ..losses(3, SMALL) },
+    nodes(4, SMALL),
+    nodes(4, extended(SMALL)),
+    nodes(5, SMALL),
+    looking(losses(2, SMALL)),
+    looking(extended(SMALL)),
+];

@@ -3,7 +3,10 @@
 //! Every variant changes one rule, at the one place that implements it.
 
 use crate::admission::loss::Loss;
+use crate::admission::property::Property;
+use crate::admission::protocol::Admission;
 use crate::admission::scope::{SMALL, Scope, Start};
+use crate::catalog::{Broken, Harmless};
 
 /// The sound rule, or a rule with one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,17 +49,6 @@ pub enum Variant {
     OneClientRenews,
 }
 
-/// A broken variant, and a scope that is large enough to detect it.
-#[derive(Clone, Copy, Debug)]
-pub struct Broken {
-    /// The variant.
-    pub variant: Variant,
-    /// A description of the change.
-    pub does: &'static str,
-    /// The scope.
-    pub scope: Scope,
-}
-
 /// One lease that is extended, and a contender.
 const EXTENSION: Scope = Scope { extensions: [1, 0], ..SMALL };
 
@@ -71,12 +63,12 @@ const fn twice(scope: Scope) -> Scope {
     Scope { losses: 2, ..scope }
 }
 
-const fn broken(variant: Variant, does: &'static str, scope: Scope) -> Broken {
-    Broken { variant, does, scope }
+const fn broken(variant: Variant, does: &'static str, scope: Scope) -> Broken<Admission> {
+    Broken::new(variant, does, Property::Exclusion, scope)
 }
 
 /// Every broken variant. Each violates exclusion.
-pub const CATALOG: &[Broken] = {
+pub const CATALOG: &[Broken<Admission>] = {
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
@@ -152,26 +144,26 @@ pub const CATALOG: &[Broken] = {
 };
 
 /// Variants that hold in the given scope, each with the reason why the rule differs.
-pub const HARMLESS: &[Broken] = {
+pub const HARMLESS: &[Harmless<Admission>] = {
     use Variant::{ExtensionsCountUnwritten, Sound, UptimeAlone};
     &[
-        broken(
+        Harmless::new(
             UptimeAlone,
             "the wait counts from the start of the process: it does not cover flushes and failbacks",
             twice(losing(Loss::RESTARTS, SMALL)),
         ),
-        broken(
+        Harmless::new(
             ExtensionsCountUnwritten,
             "extensions count all nodes, and nothing is written to nodes that are not admitted: a write in flight may \
              be carried out behind a flush",
             losing(Loss::RESTARTS, EXTENSION),
         ),
-        broken(
+        Harmless::new(
             ExtensionsCountUnwritten,
             "the same, with two losses",
             twice(losing(Loss::RESTARTS, EXTENSION)),
         ),
-        broken(
+        Harmless::new(
             Sound,
             "the clock of the server is set forward during the wait, and clients remember: new clients do not",
             Scope { remembers: true, ..twice(losing(&[Loss::RestartEmpty, Loss::ClockForward], SMALL)) },

@@ -8,7 +8,7 @@ use crate::fence::step::{Step, name};
 impl Fencing {
     /// Returns a trace in words. With [`Counters::Any`](crate::fence::Counters::Any) the numbers are ranks, in steps of
     /// two, and change as values come and go.
-    pub fn describe(&self, trace: &[Step]) -> Vec<String> {
+    pub(crate) fn in_words(&self, trace: &[Step]) -> Vec<String> {
         let mut before = self.first();
         let line = |step: &Step| {
             let after = self.next(&before, *step);

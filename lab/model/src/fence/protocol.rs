@@ -1,5 +1,6 @@
 //! The fencing rule as a state machine: the steps that are possible in a state, and their effects.
 
+use crate::catalog::Rule;
 use crate::explore::Model;
 use crate::fence::property::{PROPERTIES, Property};
 use crate::fence::scope::{Counters, Extensions, FAR, MOST_ATTEMPTS, MOST_NODES, Scope};
@@ -17,34 +18,6 @@ pub struct Fencing {
 }
 
 impl Fencing {
-    /// Creates the sound rule.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the scope has more nodes, attempts or counters than a state can store.
-    pub fn new(scope: Scope) -> Self {
-        Self::broken(scope, Variant::Sound)
-    }
-
-    /// Creates a variant of the rule.
-    ///
-    /// # Panics
-    ///
-    /// Same as [`new`](Fencing::new). Also panics if an unsound rule shall forget attempts.
-    pub fn broken(scope: Scope, variant: Variant) -> Self {
-        let counters = match scope.counters {
-            Counters::UpTo(bound) => bound < if scope.lies { FAR } else { 15 },
-            Counters::Any => !scope.lies,
-        };
-        assert!(
-            scope.nodes <= MOST_NODES && scope.attempts <= MOST_ATTEMPTS && counters,
-            "too large: {scope}"
-        );
-        let may_forget = variant == Variant::Sound && scope.counters == Counters::Any;
-        assert!(may_forget || !scope.forgets, "only the sound rule may forget attempts");
-        Self { scope, variant }
-    }
-
     fn steps_of(self, state: &State, attempt: usize, steps: &mut Vec<Step>) {
         let (is, owner) = (state.attempts[attempt], self.owner(attempt));
         if is.phase == Phase::None {
@@ -136,6 +109,31 @@ impl Fencing {
             Step::Vanish { node } => state.nodes[node] = self.vanished(state.nodes[node]),
             Step::Pass { node } => state.nodes[node].counter += 1,
         }
+    }
+}
+
+impl Rule for Fencing {
+    type Scope = Scope;
+    type Variant = Variant;
+
+    const SOUND: Variant = Variant::Sound;
+
+    fn broken(scope: Scope, variant: Variant) -> Self {
+        let counters = match scope.counters {
+            Counters::UpTo(bound) => bound < if scope.lies { FAR } else { 15 },
+            Counters::Any => !scope.lies,
+        };
+        assert!(
+            scope.nodes <= MOST_NODES && scope.attempts <= MOST_ATTEMPTS && counters,
+            "too large: {scope}"
+        );
+        let may_forget = variant == Variant::Sound && scope.counters == Counters::Any;
+        assert!(may_forget || !scope.forgets, "only the sound rule may forget attempts");
+        Self { scope, variant }
+    }
+
+    fn describe(&self, trace: &[Step]) -> Vec<String> {
+        self.in_words(trace)
     }
 }
 

@@ -103,6 +103,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::catalog::Rule;
     use crate::explore::Model;
     use crate::fence::scope::{Extensions, Scope};
 

@@ -77,3 +77,37 @@ impl fmt::Display for Scope {
         f.write_str(if self.lies { ", one lying counter" } else { "" })
     }
 }
+
+const fn scope(nodes: usize, attempts: usize, extensions: Extensions) -> Scope {
+    Scope { nodes, attempts, counters: Counters::Any, extensions, forgets: false, lies: false }
+}
+
+const fn any_number(scope: Scope) -> Scope {
+    Scope { forgets: true, ..scope }
+}
+
+const fn up_to(bound: u8, scope: Scope) -> Scope {
+    Scope { counters: Counters::UpTo(bound), ..scope }
+}
+
+const fn lying(scope: Scope) -> Scope {
+    Scope { lies: true, ..scope }
+}
+
+/// The largest scopes that take only minutes.
+pub const SCOPES: &[Scope] = &[
+    up_to(6, scope(3, 2, Extensions::Behind)),
+    up_to(4, scope(3, 3, Extensions::Behind)),
+    scope(3, 2, Extensions::Any),
+    scope(3, 2, Extensions::Behind),
+    scope(3, 3, Extensions::Behind),
+    any_number(scope(3, 2, Extensions::Behind)),
+    any_number(scope(3, 3, Extensions::Behind)),
+    any_number(scope(3, 4, Extensions::Behind)),
+    scope(4, 2, Extensions::None),
+    scope(4, 2, Extensions::Behind),
+    any_number(scope(4, 2, Extensions::Behind)),
+    lying(up_to(6, scope(3, 2, Extensions::Behind))),
+    lying(up_to(4, scope(3, 2, Extensions::Any))),
+    lying(up_to(4, scope(3, 3, Extensions::Behind))),
+];

@@ -1,5 +1,6 @@
 //! The possible steps in a state, and their effects.
 
+use crate::catalog::Rule;
 use crate::explore::Model;
 use crate::keep::property::{PROPERTIES, Property};
 use crate::keep::scope::{EXTENSIONS, NODES, QUORUM, Scope};
@@ -17,25 +18,6 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Creates the sound rule.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there are more than two extensions.
-    pub fn new(scope: Scope) -> Self {
-        Self::broken(scope, Variant::Sound)
-    }
-
-    /// Creates the rule with one change.
-    ///
-    /// # Panics
-    ///
-    /// Same as [`new`](Keeping::new).
-    pub fn broken(scope: Scope, variant: Variant) -> Self {
-        assert!(usize::from(scope.extensions) <= EXTENSIONS, "too large: {scope}");
-        Self { scope, variant }
-    }
-
     fn steps_of_clients(self, state: &State, steps: &mut Vec<Step>) {
         let is = &state.keeper;
         if is.phase == Phase::Idle {
@@ -189,6 +171,18 @@ fn carry_other(state: &mut State, node: usize) {
     let granted = state.nodes.iter().filter(|node| node.key == Some(Key::Other)).count();
     if state.other == Other::Acquiring && granted >= QUORUM {
         state.other = Other::Held;
+    }
+}
+
+impl Rule for Keeping {
+    type Scope = Scope;
+    type Variant = Variant;
+
+    const SOUND: Variant = Variant::Sound;
+
+    fn broken(scope: Scope, variant: Variant) -> Self {
+        assert!(usize::from(scope.extensions) <= EXTENSIONS, "too large: {scope}");
+        Self { scope, variant }
     }
 }
 

@@ -26,3 +26,11 @@ impl fmt::Display for Scope {
         write!(f, "extensions {}, faults {}", self.extensions, self.faults)
     }
 }
+
+const fn scope(extensions: u8, faults: u8) -> Scope {
+    Scope { extensions, faults }
+}
+
+/// The largest scopes that take only minutes.
+pub const SCOPES: &[Scope] =
+    &[scope(0, 0), scope(0, 1), scope(0, 2), scope(1, 0), scope(1, 1), scope(1, 2), scope(2, 0), scope(2, 1)];

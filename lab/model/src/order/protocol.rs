@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use crate::catalog::Rule;
 use crate::explore::Model;
 use crate::order::property::{PROPERTIES, Property};
 use crate::order::scope::{ATTEMPTS, CLIENTS, Fault, MOST_PENALTY, NODES, QUORUM, REQUESTS, Role, Scope};
@@ -19,28 +20,6 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Creates the sound rule.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the scope is too large for a packed state.
-    pub fn new(scope: Scope) -> Self {
-        Self::broken(scope, Variant::Sound)
-    }
-
-    /// Creates the rule with one change.
-    ///
-    /// # Panics
-    ///
-    /// Same as [`new`](Turns::new).
-    pub fn broken(scope: Scope, variant: Variant) -> Self {
-        let most = scope.requests.iter().copied().max().unwrap_or_default();
-        let fits = usize::from(most) <= REQUESTS && most * scope.attempts <= ATTEMPTS;
-        let requests: u8 = scope.requests.iter().sum();
-        assert!(fits && requests <= 7 && scope.faults <= 3 && scope.open_turns <= 3, "too large: {scope}");
-        Self { scope, variant }
-    }
-
     pub(crate) fn is_foreign(self, client: usize) -> bool {
         self.scope.roles[client] == Role::Foreign
     }
@@ -470,6 +449,21 @@ fn note_entered(state: &mut State) {
         };
         let entered = state.is_living(place) && (0..NODES).all(known);
         state.clients[number].entered |= entered;
+    }
+}
+
+impl Rule for Turns {
+    type Scope = Scope;
+    type Variant = Variant;
+
+    const SOUND: Variant = Variant::Sound;
+
+    fn broken(scope: Scope, variant: Variant) -> Self {
+        let most = scope.requests.iter().copied().max().unwrap_or_default();
+        let fits = usize::from(most) <= REQUESTS && most * scope.attempts <= ATTEMPTS;
+        let requests: u8 = scope.requests.iter().sum();
+        assert!(fits && requests <= 7 && scope.faults <= 3 && scope.open_turns <= 3, "too large: {scope}");
+        Self { scope, variant }
     }
 }
 

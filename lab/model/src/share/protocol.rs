@@ -1,5 +1,6 @@
 //! The possible steps in a state, and the behavior of clients.
 
+use crate::catalog::Rule;
 use crate::explore::Model;
 use crate::share::property::{PROPERTIES, Property};
 use crate::share::scope::{CLIENTS, NODES, Role, Scope};
@@ -24,25 +25,6 @@ enum Decision {
 }
 
 impl Sharing {
-    /// Creates the sound rule.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a lease has more than two extensions.
-    pub fn new(scope: Scope) -> Self {
-        Self::broken(scope, Variant::Sound)
-    }
-
-    /// Creates the rule with one change.
-    ///
-    /// # Panics
-    ///
-    /// Same as [`new`](Sharing::new).
-    pub fn broken(scope: Scope, variant: Variant) -> Self {
-        assert!(scope.extensions.iter().all(|count| *count <= 2), "too large: {scope}");
-        Self { scope, variant }
-    }
-
     fn steps_of(self, state: &State, client: usize, steps: &mut Vec<Step>) {
         let is = &state.clients[client];
         match is.phase {
@@ -250,6 +232,18 @@ fn forget_round(state: &mut State, client: usize) {
 fn count_votes(state: &mut State, client: usize) {
     for links in &mut state.nodes {
         links[client].counted = std::mem::take(&mut links[client].vote) == Vote::Granted;
+    }
+}
+
+impl Rule for Sharing {
+    type Scope = Scope;
+    type Variant = Variant;
+
+    const SOUND: Variant = Variant::Sound;
+
+    fn broken(scope: Scope, variant: Variant) -> Self {
+        assert!(scope.extensions.iter().all(|count| *count <= 2), "too large: {scope}");
+        Self { scope, variant }
     }
 }
 

@@ -40,3 +40,18 @@ impl fmt::Display for Scope {
         write!(f, "readers {readers}, writers {writers}, extensions {extensions}, faults {}", self.faults)
     }
 }
+
+const fn scope(roles: [Role; 3], extensions: [u8; 3], faults: u8) -> Scope {
+    Scope { roles, extensions, faults }
+}
+
+const PAIR: [Role; 3] = [Role::Reader, Role::Writer, Role::Absent];
+
+/// The largest scopes that take only minutes.
+pub const SCOPES: &[Scope] = &[
+    scope(PAIR, [0; 3], 2),
+    scope(PAIR, [2, 0, 0], 0),
+    scope(PAIR, [1, 1, 0], 0),
+    scope(PAIR, [0, 1, 0], 1),
+    scope([Role::Reader, Role::Reader, Role::Writer], [0; 3], 0),
+];

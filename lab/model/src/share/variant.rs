@@ -2,7 +2,9 @@
 //!
 //! Every variant changes one rule, at the one place that implements it.
 
+use crate::catalog::Broken;
 use crate::share::property::Property;
+use crate::share::protocol::Sharing;
 use crate::share::scope::{Role, Scope};
 
 /// The sound rule, or a rule with one change.
@@ -25,19 +27,6 @@ pub enum Variant {
     AnyReaderIsExtended,
 }
 
-/// A broken variant, and the property that detects it.
-#[derive(Clone, Copy, Debug)]
-pub struct Broken {
-    /// The variant.
-    pub variant: Variant,
-    /// A description of the change.
-    pub does: &'static str,
-    /// The property that the shortest trace violates.
-    pub violates: Property,
-    /// A scope that is large enough to detect it.
-    pub scope: Scope,
-}
-
 const PAIR: Scope =
     Scope { roles: [Role::Reader, Role::Writer, Role::Absent], extensions: [0; 3], faults: 0 };
 
@@ -47,46 +36,42 @@ const fn extended(scope: Scope) -> Scope {
     Scope { extensions: [1, 0, 0], ..scope }
 }
 
-const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Broken {
-    Broken { variant, does, violates, scope }
-}
-
 /// Every broken variant.
-pub const CATALOG: &[Broken] = {
+pub const CATALOG: &[Broken<Sharing>] = {
     use Property::{CountedEntriesExist, Exclusion, NoTrespass};
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
-        broken(OneNodeIsEnoughToRead, "a reader needs one node, a writer a majority", Exclusion, PAIR),
-        broken(ReaderJoinsAWriter, "a node adds a reader beside a writer", Exclusion, PAIR),
-        broken(WriterReplacesReaders, "a writer is a SET without NX", Exclusion, PAIR),
-        broken(
+        Broken::new(OneNodeIsEnoughToRead, "a reader needs one node, a writer a majority", Exclusion, PAIR),
+        Broken::new(ReaderJoinsAWriter, "a node adds a reader beside a writer", Exclusion, PAIR),
+        Broken::new(WriterReplacesReaders, "a writer is a SET without NX", Exclusion, PAIR),
+        Broken::new(
             ValidityFromTheReply,
             "the validity counts from the moment at which the round is won",
             CountedEntriesExist,
             PAIR,
         ),
-        broken(OneTokenForAllReaders, "all readers of a process have one token", NoTrespass, READERS),
-        broken(
+        Broken::new(OneTokenForAllReaders, "all readers of a process have one token", NoTrespass, READERS),
+        Broken::new(
             ReadersAreCounted,
             "a number of readers instead of entries; every release lowers it",
             NoTrespass,
             READERS,
         ),
-        broken(ReleaseDeletesTheKey, "the release of a reader deletes the key", NoTrespass, READERS),
-        broken(
+        Broken::new(ReleaseDeletesTheKey, "the release of a reader deletes the key", NoTrespass, READERS),
+        Broken::new(
             LastReaderSetsTheExpiry,
             "each reader sets the expiry of the key, even to an earlier time",
             CountedEntriesExist,
             READERS,
         ),
-        broken(
+        Broken::new(
             EntriesExpireEarly,
             "(the assumption) entries expire within the drift allowance",
             Exclusion,
             PAIR,
         ),
-        broken(
+        Broken::new(
             AnyReaderIsExtended,
             "an extension is granted if any reader has an entry",
             CountedEntriesExist,

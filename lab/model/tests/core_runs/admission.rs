@@ -9,8 +9,8 @@ use std::time::Duration;
 use redlock_core::node;
 use redlock_core::node::QuarantineReason;
 use redlock_core::runtime::Instant;
-use redlock_model::Model;
 use redlock_model::admission::{Admission, Loss, SMALL, Scope, Start, State, Step, Variant};
+use redlock_model::{Model, Rule};
 use redlock_server::{ClientId, Keyspace, Server, Settings};
 use redlock_wire::fuzzing::NodeAdmission;
 

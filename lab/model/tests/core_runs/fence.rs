@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use redlock_core::FencingToken;
 use redlock_core::runtime::Instant;
+use redlock_model::Rule;
 use redlock_model::fence::{CATALOG, Counters, Extensions, Fencing, Scope, State, Step, Variant};
 use redlock_simulation::history::{self, EventKind, Reply, TokenNumber};
 use redlock_simulation::server::Persistence;

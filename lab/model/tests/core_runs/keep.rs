@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redlock_model::Rule;
 use redlock_model::keep::{CATALOG, Keeping, Request, RequestKind, Scope, State, Step, Variant};
 use redlock_simulation::history::{self, EventKind, FaultKind, Place, Reply, TokenNumber};
 use redlock_simulation::server::Persistence;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redlock_core::LockRequest;
 use redlock_core::kind::Kind;
+use redlock_model::Rule;
 use redlock_model::share::{CATALOG, Request, RequestKind, Role, Scope, Sharing, State, Step, Variant};
 use redlock_simulation::history::{self, EventKind, Reply, TokenNumber};
 use redlock_simulation::server::Persistence;

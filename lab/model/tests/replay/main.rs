@@ -13,7 +13,7 @@ mod replay;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use redlock_model::{Protocol, RequestKind, Scope, Step, Transport};
+use redlock_model::{Protocol, RequestKind, Rule, Scope, Step, Transport};
 
 use self::replay::Replay;
 

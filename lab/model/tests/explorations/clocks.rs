@@ -1,15 +1,13 @@
 //! Explorations of clocks that step or run fast in small scopes, of the broken variants of the guard, and of its known
 //! holes. `scripts/exhaust clocks` explores large scopes.
 
-use redlock_model::admission::{Admission, Broken, Clocks, Property, Scope, Start, Step};
+use redlock_model::admission::{Admission, Clocks, Scope, Start, Step};
 use redlock_model::clocks::{CATALOG, HARMLESS, HOLES, SCOPES, SMALL};
-use redlock_model::{Model, Violation, explore, explore_for};
+use redlock_model::explore;
 
 fn nothing_is_violated(scope: Scope, states: usize) {
     assert!(SCOPES.contains(&scope), "{scope}");
-    let found = explore(Admission::new(scope));
-    assert!(found.violation.is_none(), "{:?}", found.violation);
-    assert_eq!(states, found.states, "the number of states in this scope has changed");
+    crate::nothing_is_violated::<Admission>(scope, states);
 }
 
 fn clocks() -> Clocks {
@@ -58,25 +56,10 @@ fn is_quick(scope: Scope) -> bool {
     scope.clocks.is_some_and(|clocks| clocks.replacements == 0)
 }
 
-/// Explores a scope that violates exclusion, and verifies the trace.
-fn violation(broken: &Broken) -> Violation<Property, Step> {
-    let model = Admission::broken(broken.scope, broken.variant);
-    let violation = explore_for(model, &[Property::Exclusion]).violation;
-    let violation = violation.unwrap_or_else(|| panic!("{:?} survives: {}", broken.variant, broken.does));
-    let end = violation.trace.iter().fold(model.first(), |state, step| {
-        let mut steps = Vec::new();
-        model.steps(&state, &mut steps);
-        assert!(steps.contains(step), "an impossible step in the trace");
-        model.next(&state, *step)
-    });
-    assert!((0..2).all(|client| end.is_valid(client)), "{:?}: no violation", broken.variant);
-    violation
-}
-
 #[test]
 fn broken_variants_are_detected() {
     for broken in CATALOG.iter().filter(|broken| is_quick(broken.scope)) {
-        let trace = violation(broken).trace;
+        let trace = crate::detect(broken);
         let jumps = trace.iter().filter(|step| matches!(step, Step::Clock { .. })).count();
         let most = broken.scope.clocks.map_or(0, |clocks| usize::from(clocks.steps));
         assert!((1..=most).contains(&jumps), "{:?}: {trace:?}", broken.variant);
@@ -86,13 +69,13 @@ fn broken_variants_are_detected() {
 #[test]
 fn other_rules_hold() {
     for rule in HARMLESS.iter().filter(|rule| is_quick(rule.scope)) {
-        let found = explore(Admission::broken(rule.scope, rule.variant));
+        let found = explore(rule.model());
         assert!(found.violation.is_none(), "{:?}: {:?}", rule.variant, found.violation);
     }
 }
 
 #[test]
 fn the_known_holes_are_found() {
-    let lengths: Vec<_> = HOLES.iter().map(|hole| violation(hole).trace.len()).collect();
+    let lengths: Vec<_> = HOLES.iter().map(|hole| crate::detect(hole).len()).collect();
     assert_eq!(vec![9, 9, 8], lengths);
 }
