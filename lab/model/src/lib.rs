@@ -90,6 +90,7 @@ pub mod fence;
 pub mod keep;
 mod node;
 pub mod order;
+mod pack;
 mod property;
 mod protocol;
 mod scope;

@@ -44,6 +44,9 @@
 //! - Extensions. Messages that two faults make late on one connection.
 //! - The wait of a client before it uses absent keys: an attempt may begin at any moment.
 
+mod client;
+mod fault;
+mod possible;
 mod progress;
 mod property;
 mod protocol;
@@ -51,6 +54,7 @@ mod rule;
 mod scope;
 mod state;
 mod step;
+mod turns;
 mod variant;
 
 use crate::catalog::Explored;

@@ -5,6 +5,7 @@
 //! equal.
 
 use crate::cleanup::{Cleanup, WriteState};
+use crate::pack::{Words, key};
 use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES};
 use crate::step::{Request, RequestKind};
 
@@ -213,40 +214,39 @@ impl Attempt {
 
     /// Packs an attempt into 24 bits.
     fn bits(&self) -> u64 {
-        let flights = self.writes().chain([self.release]).fold(0, |bits, flight| bits << 3 | flight.bits());
-        let bits = flights << 1 | u64::from(self.copy);
-        bits << 11 | self.write_state.bits() << 3 | self.cleanup.bits()
+        let mut words = Words::new();
+        self.writes().chain([self.release]).for_each(|flight| words.push(flight.bits(), 3));
+        let words = words.with(self.copy, 1).with(self.write_state.bits(), 8);
+        words.with(self.cleanup.bits(), 3).word()
     }
 }
 
 impl Link {
     /// Packs a link into 55 bits.
     fn bits(&self) -> u64 {
-        let bits = u64::from(self.counted) << 3 | self.vote as u64;
-        let bits = bits << 3 | self.extend.bits();
-        self.attempts.iter().fold(bits, |bits, attempt| bits << 24 | attempt.bits())
+        let words = Words::new().with(self.counted, 1).with(self.vote as u8, 3);
+        let mut words = words.with(self.extend.bits(), 3);
+        self.attempts.iter().for_each(|attempt| words.push(attempt.bits(), 24));
+        words.word()
     }
 }
 
 impl Node {
     fn bits(&self) -> [u64; CLIENTS] {
         let key = self.key.map_or(0, |key| {
-            let bits = 1 << 1 | u64::from(key.by_copy);
-            let bits = bits << 1 | u64::from(key.client);
-            (bits << 1 | u64::from(key.attempt)) << 2 | u64::from(key.round)
+            let words = Words::new().with(true, 1).with(key.by_copy, 1).with(key.client, 1);
+            words.with(key.attempt, 1).with(key.round, 2).word()
         });
         let [a, b] = self.links.each_ref().map(Link::bits);
-        [key << 55 | a, b]
+        Words::new().with(key, 6).with(a, 55).with(b, 55).words()
     }
 }
 
 impl Client {
     /// Packs a client into 13 bits.
     fn bits(self) -> u64 {
-        let bits = (self.phase as u64) << 2 | u64::from(self.attempts);
-        let bits = bits << 2 | u64::from(self.round);
-        let bits = bits << 2 | u64::from(self.deadline);
-        (bits << 3 | u64::from(self.lapsed)) << 2 | self.extension as u64
+        let words = Words::new().with(self.phase as u8, 2).with(self.attempts, 2).with(self.round, 2);
+        words.with(self.deadline, 2).with(self.lapsed, 3).with(self.extension as u8, 2).word()
     }
 }
 
@@ -256,16 +256,9 @@ pub(crate) type StateKey = [u64; 1 + NODES * CLIENTS];
 impl State {
     /// Returns the same key for states that differ only in the names of the nodes, and for no others.
     pub(crate) fn key(&self) -> StateKey {
-        let mut nodes = self.nodes.each_ref().map(Node::bits);
-        nodes.sort_unstable();
-        let flags = u64::from(self.trespassed) << 1 | u64::from(self.revived);
-        let head = self.clients.iter().fold(flags, |bits, client| bits << 13 | client.bits());
-        let mut key = StateKey::default();
-        key[0] = head << 8 | u64::from(self.faults);
-        for (word, bits) in key[1..].iter_mut().zip(nodes.as_flattened()) {
-            *word = *bits;
-        }
-        key
+        let mut head = Words::<1>::new().with(self.trespassed, 1).with(self.revived, 1).with(self.faults, 8);
+        self.clients.iter().for_each(|client| head.push(client.bits(), 13));
+        key(&head.words(), &mut self.nodes.each_ref().map(Node::bits))
     }
 
     /// Returns the key of the resource on a node.

@@ -5,6 +5,7 @@
 
 use crate::admission::clock::{Readings, Reply};
 use crate::admission::scope::MOST_NODES;
+use crate::pack::{Words, key};
 use crate::scope::CLIENTS;
 
 /// A complete state of the world.
@@ -206,10 +207,10 @@ impl Data {
 
     /// Packs data into 14 bits.
     fn bits(self) -> u64 {
-        let key = self.key.map_or(0, |key| (u64::from(key.client) + 1) << 3 | u64::from(key.left));
+        let (owner, left) = self.key.map_or((0, 0), |key| (key.client + 1, key.left));
         let Stamp { origin, age, longest, is_vouched } = self.stamp;
-        let bits = ((key << 2 | origin as u64) << 3 | u64::from(age)) << 3 | u64::from(longest);
-        bits << 1 | u64::from(is_vouched)
+        let words = Words::new().with(owner, 2).with(left, 3).with(origin as u8, 2);
+        words.with(age, 3).with(longest, 3).with(is_vouched, 1).word()
     }
 }
 
@@ -222,41 +223,40 @@ impl Link {
 
     /// Packs a link into 47 bits.
     fn bits(self) -> u64 {
-        let bits = (self.check as u64) << 2 | self.acquire as u64;
-        let bits = (bits << 2 | self.extend as u64) << 2 | self.vote as u64;
-        let bits = (bits << 3 | u64::from(self.own_wait)) << 1 | u64::from(self.knew);
-        let bits = bits << 8 | self.reply.map_or(0, |reply| 1 << 7 | reply.bits());
-        let bits = (bits << 20 | self.readings.bits()) << 3 | u64::from(self.age);
-        [self.knows_stamp, self.finds_outdated, self.has_noticed, self.is_other_server]
-            .iter()
-            .fold(bits, |bits, flag| bits << 1 | u64::from(*flag))
+        let words = Words::new().with(self.check as u8, 2).with(self.acquire as u8, 2);
+        let words = words.with(self.extend as u8, 2).with(self.vote as u8, 2);
+        let words = words.with(self.own_wait, 3).with(self.knew, 1).with(self.reply.is_some(), 1);
+        let words = words.with(self.reply.map_or(0, Reply::bits), 7).with(self.readings.bits(), 20);
+        let words = words.with(self.age, 3).with(self.knows_stamp, 1).with(self.finds_outdated, 1);
+        words.with(self.has_noticed, 1).with(self.is_other_server, 1).word()
     }
 }
 
 impl Node {
-    /// Packs a node into 128 bits.
-    fn bits(self) -> u128 {
-        let copy = self.copy.map_or(0, |copy| 1 << 14 | copy.bits());
-        let bits = self.data.bits() << 15 | copy;
-        let bits = (bits << 1 | u64::from(self.may_step)) << 1 | u64::from(self.is_fast);
-        let bits = bits << 3 | u64::from(self.unnoticed);
-        self.links.iter().fold(u128::from(bits), |bits, link| bits << 47 | u128::from(link.bits()))
+    fn bits(self) -> [u64; NODE_WORDS] {
+        let copy = self.copy.map_or(0, Data::bits);
+        let words = Words::new().with(self.data.bits(), 14).with(self.copy.is_some(), 1).with(copy, 14);
+        let words = words.with(self.may_step, 1).with(self.is_fast, 1).with(self.unnoticed, 3);
+        self.links.iter().fold(words, |words, link| words.with(link.bits(), 47)).words()
     }
 }
 
 impl Client {
     /// Packs a client into 18 bits.
     fn bits(self) -> u64 {
-        let bits = (self.phase as u64) << 2 | u64::from(self.attempts);
-        let bits = (bits << 2 | u64::from(self.extensions)) << 3 | u64::from(self.ttl);
-        ((bits << 3 | u64::from(self.round)) << 3 | u64::from(self.lease)) << 3 | u64::from(self.seen)
+        let words = Words::new().with(self.phase as u8, 2).with(self.attempts, 2);
+        let words = words.with(self.extensions, 2).with(self.ttl, 3).with(self.round, 3);
+        words.with(self.lease, 3).with(self.seen, 3).word()
     }
 }
+
+/// The words of a packed node.
+const NODE_WORDS: usize = 3;
 
 /// A packed state without the names of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Packed {
-    words: [u64; 1 + 2 * MOST_NODES],
+    words: [u64; 1 + NODE_WORDS * MOST_NODES],
     count: usize,
 }
 
@@ -269,21 +269,13 @@ impl AsRef<[u64]> for Packed {
 impl State {
     /// Packs a state of `count` nodes.
     pub(crate) fn pack(&self, count: usize) -> Packed {
-        let mut words = [0; 1 + 2 * MOST_NODES];
-        let counts =
-            [self.losses, self.steps[0], self.steps[1], self.reconnects, self.vouches, self.replacements];
-        let counts = counts.iter().fold(0, |bits, count| bits << 2 | u64::from(*count));
-        words[0] = self.clients.iter().fold(counts, |bits, client| bits << 18 | client.bits());
-        let mut nodes = [0; MOST_NODES];
-        for (bits, node) in nodes.iter_mut().zip(&self.nodes[..count]) {
-            *bits = node.bits();
-        }
-        nodes[..count].sort_unstable();
-        for (pair, node) in words[1..].chunks_exact_mut(2).zip(&nodes[..count]) {
-            #[allow(clippy::cast_possible_truncation)] // both halves are used
-            pair.copy_from_slice(&[(node >> 64) as u64, *node as u64]);
-        }
-        Packed { words, count: 1 + 2 * count }
+        let mut head = Words::<1>::new();
+        self.clients.iter().for_each(|client| head.push(client.bits(), 18));
+        let counts = [self.losses, self.steps[0], self.steps[1], self.reconnects, self.vouches];
+        counts.iter().chain([&self.replacements]).for_each(|count| head.push(*count, 2));
+        let mut nodes = self.nodes.map(Node::bits);
+        let words = key(&head.words(), &mut nodes[..count]);
+        Packed { words, count: 1 + NODE_WORDS * count }
     }
 
     /// Returns the same state with the names of the clients exchanged.

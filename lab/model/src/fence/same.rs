@@ -7,6 +7,7 @@ use crate::fence::protocol::Fencing;
 use crate::fence::scope::{Counters, MOST_ATTEMPTS, MOST_NODES};
 use crate::fence::state::{Attempt, Phase, State};
 use crate::fence::variant::Variant;
+use crate::pack::Words;
 
 /// Represents a missing value in a packed state.
 const NONE: u64 = 15;
@@ -54,29 +55,32 @@ impl Fencing {
                 let is = &state.attempts[*attempt];
                 bits << 2 | u64::from(is.received >> index & 1) << 1 | u64::from(is.highest >> index & 1)
             });
-            let lies = u64::from(self.lies(index));
-            *bits = ((lies << 4 | self.number(node.counter)) << 3 | key) << 8 | received;
+            let words = Words::new().with(self.lies(index), 1).with(self.number(node.counter), 4);
+            *bits = words.with(key, 3).with(received, 8).word();
         }
         let nodes = &mut nodes[..self.scope.nodes];
         nodes.sort_unstable();
-        let mut packed = Packed::default();
-        for (index, bits) in nodes.iter().enumerate() {
-            packed[index / 3] |= bits << (16 * (index % 3));
+        let mut packed = Words::<3>::new();
+        for bits in nodes {
+            packed.push(*bits, 16);
         }
         let forgotten = state.forgotten.map_or(NONE, |value| self.number(value));
-        packed[1] |= (forgotten << 6 | u64::from(state.violated)) << 48;
-        packed[2] = order.iter().fold(0, |bits, attempt| bits << 13 | self.bits(state.attempts[*attempt]));
-        packed
+        packed.push(forgotten, 4);
+        packed.push(state.violated, 6);
+        for attempt in order {
+            packed.push(self.bits(state.attempts[attempt]), 13);
+        }
+        packed.words()
     }
 
     /// Packs an attempt into 13 bits.
     fn bits(self, attempt: Attempt) -> u64 {
-        let bits = (attempt.phase as u64) << 4 | self.number(attempt.token);
         let floor = attempt.floor.map_or(NONE, |value| self.number(value));
-        ((bits << 4 | floor) << 2 | attempt.round as u64) << 1 | u64::from(attempt.outlier)
+        let words = Words::new().with(attempt.phase as u8, 2).with(self.number(attempt.token), 4);
+        words.with(floor, 4).with(attempt.round as u8, 2).with(attempt.outlier, 1).word()
     }
 
-    /// Packs a value into 4 bits.
+    /// Returns the number by which a value is packed.
     fn number(self, value: u8) -> u64 {
         u64::from(if self.scope.counters == Counters::Any { value / 2 } else { value })
     }

@@ -2,6 +2,7 @@
 
 use crate::keep::scope::{EXTENSIONS, NODES};
 use crate::keep::step::{Request, RequestKind};
+use crate::pack::{Words, key};
 
 /// A complete state of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,13 +183,8 @@ impl State {
 
     /// Returns the same key for states that differ only in the names of the nodes, and for no others.
     pub(crate) fn key(&self) -> StateKey {
-        let mut nodes = self.nodes.map(Node::bits);
-        nodes.sort_unstable();
-        let flags = u64::from(self.faults) << 1 | u64::from(self.trespassed);
-        let mut key = [0; 1 + NODES];
-        key[0] = (flags << 2 | self.other as u64) << 12 | self.keeper.bits();
-        key[1..].copy_from_slice(&nodes);
-        key
+        let head = Words::<1>::new().with(self.faults, 8).with(self.trespassed, 1).with(self.other as u8, 2);
+        key(&head.with(self.keeper.bits(), 12).words(), &mut self.nodes.map(|node| [node.bits()]))
     }
 }
 
@@ -199,10 +195,9 @@ impl Keeper {
 
     /// Packs the client into 12 bits.
     fn bits(self) -> u64 {
-        let bits = (self.phase as u64) << 2 | u64::from(self.round);
-        let bits = (bits << 2 | u64::from(self.deadline)) << 2 | u64::from(self.lapsed);
-        let flags = [self.extending, self.extended, self.elapsed];
-        flags.into_iter().fold(bits, |bits, flag| bits << 1 | u64::from(flag))
+        let words = Words::new().with(self.phase as u8, 3).with(self.round, 2).with(self.deadline, 2);
+        let words = words.with(self.lapsed, 2).with(self.extending, 1);
+        words.with(self.extended, 1).with(self.elapsed, 1).word()
     }
 }
 
@@ -230,20 +225,17 @@ impl Node {
         self.writes.iter_mut().chain(&mut self.extends).chain([&mut self.keep])
     }
 
-    /// Packs a node into 22 bits.
+    /// Packs a node.
     fn bits(mut self) -> u64 {
-        let key = match self.key {
-            None => 0,
-            Some(Key::Other) => 1,
-            Some(Key::Own(life)) => {
-                let round = life.round.map_or(0, |round| u64::from(round) + 1);
-                2 | u64::from(life.kept) << 2 | round << 3
-            }
+        let (owner, life) = match self.key {
+            None => (0_u8, Life::default()),
+            Some(Key::Other) => (1, Life::default()),
+            Some(Key::Own(life)) => (2, life),
         };
-        let bits = self.flights_mut().fold(key, |bits, flight| bits << 2 | *flight as u64);
-        let bits = bits << 3 | self.vote as u64;
-        [self.counted, self.settled, self.wanted]
-            .into_iter()
-            .fold(bits, |bits, flag| bits << 1 | u64::from(flag))
+        let round = life.round.map_or(0, |round| round + 1);
+        let mut words = Words::new().with(owner, 2).with(life.kept, 1).with(round, 2);
+        self.flights_mut().for_each(|flight| words.push(*flight as u8, 2));
+        let words = words.with(self.vote as u8, 3).with(self.counted, 1);
+        words.with(self.settled, 1).with(self.wanted, 1).word()
     }
 }

@@ -1,6 +1,7 @@
 //! One quiet future of a state: how many reservations must expire before a waiter holds the lock.
 
-use crate::order::protocol::{Turns, end, send_acquires};
+use crate::order::client::{end, send_acquires};
+use crate::order::protocol::Turns;
 use crate::order::scope::{ATTEMPTS, CLIENTS, MOST_PENALTY, NODES, Role};
 use crate::order::state::{Client, Key, Kind, Phase, Place, State};
 use crate::order::variant::Variant;

@@ -1,6 +1,7 @@
 //! A state of the world: the clients, the nodes, and every message in flight.
 
 use crate::order::scope::{CLIENTS, NODES, QUORUM, REQUESTS};
+use crate::pack::{Words, key};
 
 /// The number of requests that may be in flight from a client to a node, in their order.
 pub(crate) const QUEUE: usize = 5;
@@ -225,9 +226,7 @@ impl State {
 
     /// Returns the same key for states that differ only in the names of the nodes, and for no others.
     pub(crate) fn key(&self) -> StateKey {
-        let mut nodes = self.nodes.map(|node| node.packed());
-        nodes.sort_unstable();
-        let mut words = Words::<2>::default();
+        let mut words = Words::<2>::new();
         for client in &self.clients {
             words.push(client.phase as u8, 3);
             words.push(client.requests, 2);
@@ -242,36 +241,7 @@ impl State {
         words.push(self.faults, 2);
         words.push(self.open_turns, 2);
         words.push(u8::from(self.opened) << 1 | u8::from(self.barged), 2);
-        let mut key = [0; 2 + NODES * NODE_WORDS];
-        key[..2].copy_from_slice(&words.words);
-        for (number, node) in nodes.iter().enumerate() {
-            let begin = 2 + number * NODE_WORDS;
-            key[begin..begin + NODE_WORDS].copy_from_slice(node);
-        }
-        key
-    }
-}
-
-/// Packs small numbers.
-struct Words<const N: usize> {
-    words: [u64; N],
-    bits: usize,
-}
-
-impl<const N: usize> Default for Words<N> {
-    fn default() -> Self {
-        Self { words: [0; N], bits: 0 }
-    }
-}
-
-impl<const N: usize> Words<N> {
-    fn push(&mut self, number: u8, bits: usize) {
-        debug_assert!(u32::from(number) < 1 << bits, "{number} has more than {bits} bits");
-        if self.bits % 64 + bits > 64 {
-            self.bits = self.bits.next_multiple_of(64);
-        }
-        self.words[self.bits / 64] |= u64::from(number) << (self.bits % 64);
-        self.bits += bits;
+        key(&words.words(), &mut self.nodes.map(|node| node.packed()))
     }
 }
 
@@ -303,9 +273,9 @@ impl Node {
     }
 
     fn packed(&self) -> [u64; NODE_WORDS] {
-        let mut words = Words::<NODE_WORDS>::default();
+        let mut words = Words::<NODE_WORDS>::new();
         let (kind, client, number) = match self.key {
-            Key::Absent => (0, 0, 0),
+            Key::Absent => (0_u8, 0, 0),
             Key::Token { client, attempt } => (1, client, attempt),
             Key::Reserved(place) => (2, place.client, place.request),
         };
@@ -318,7 +288,7 @@ impl Node {
             words.push(link.vote as u8, 3);
             for message in link.queue.iter().chain([&link.stray]) {
                 match message {
-                    None => words.push(0, 4),
+                    None => words.push(0_u8, 4),
                     Some(message) => {
                         let kind = match message.kind {
                             Kind::Acquire { placed } => 1 + u8::from(placed),
@@ -333,7 +303,7 @@ impl Node {
                 }
             }
         }
-        words.words
+        words.words()
     }
 }
 

@@ -1,5 +1,6 @@
 //! A state of the world: clients, nodes, and every message in flight between them.
 
+use crate::pack::{Words, key};
 use crate::share::scope::{CLIENTS, NODES};
 use crate::share::step::{Request, RequestKind};
 
@@ -141,34 +142,33 @@ impl State {
 
     /// Returns the same key for states that differ only in the names of the nodes, and for no others.
     pub(crate) fn key(&self) -> StateKey {
-        let mut nodes =
-            self.nodes.map(|links| links.iter().fold(0, |bits: u64, link| bits << 16 | link.bits()));
-        nodes.sort_unstable();
-        let flags = u64::from(self.faults) << 1 | u64::from(self.trespassed);
-        let mut key = [0; 1 + NODES];
-        key[0] = self.clients.iter().fold(flags, |bits, client| bits << 9 | client.bits());
-        key[1..].copy_from_slice(&nodes);
-        key
+        let mut head = Words::<1>::new().with(self.faults, 8).with(self.trespassed, 1);
+        self.clients.iter().for_each(|client| head.push(client.bits(), 9));
+        let nodes = self.nodes.map(|links| {
+            let mut words = Words::<1>::new();
+            for link in links {
+                words.push(link.bits(), 16);
+            }
+            words.words()
+        });
+        key(&head.words(), &mut { nodes })
     }
 }
 
 impl Client {
     /// Packs a client into 9 bits.
     fn bits(self) -> u64 {
-        let bits = (self.phase as u64) << 2 | u64::from(self.round);
-        let bits = bits << 2 | u64::from(self.deadline);
-        (bits << 2 | u64::from(self.lapsed)) << 1 | u64::from(self.extending)
+        let words = Words::new().with(self.phase as u8, 2).with(self.round, 2).with(self.deadline, 2);
+        words.with(self.lapsed, 2).with(self.extending, 1).word()
     }
 }
 
 impl Link {
     /// Packs a link into 16 bits.
     fn bits(self) -> u64 {
-        let bits = self.entry.map_or(0, |round| u64::from(round) + 1);
-        let bits = bits << 1 | u64::from(self.is_last);
-        let bits = bits << 1 | u64::from(self.counted);
-        let bits = bits << 3 | self.vote as u64;
-        let bits = bits << 2 | self.acquire as u64;
-        (bits << 1 | u64::from(self.late_write)) << 2 | self.extend as u64
+        let entry = self.entry.map_or(0, |round| round + 1);
+        let words = Words::new().with(entry, 3).with(self.is_last, 1).with(self.counted, 1);
+        let words = words.with(self.vote as u8, 3).with(self.acquire as u8, 2);
+        words.with(self.late_write, 1).with(self.extend as u8, 2).word()
     }
 }
