@@ -424,6 +424,7 @@ macro_rules! __cases {
                 cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one
             }
             node_lists {
+                lists_that_must_agree_exclude_each_other
                 both_programs_notice_that_their_lists_differ
                 programs_with_the_same_servers_agree_across_restarts
             }

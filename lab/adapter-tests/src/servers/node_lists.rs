@@ -1,7 +1,20 @@
 //! Programs that list different servers notice it.
 
+#![allow(clippy::print_stdout)] // the figures
+
+use std::sync::atomic::Ordering;
+
+use redlock_core::node::QuarantineReason;
+
+use super::losses::Witness;
 use super::*;
 use crate::Adapter;
+
+/// The environment variable for the duration of the contention, which `scripts/node-lists` sets.
+const SECONDS: &str = "REDLOCK_NODE_LISTS_SECONDS";
+
+/// The TTL of the locks of programs that contend.
+const CONTENDED_TTL: Duration = Duration::from_secs(2);
 
 const DIFFER: &str = "node lists differ between programs";
 
@@ -17,6 +30,79 @@ fn program<A: Adapter>(servers: &[RedisServer], numbers: &[usize]) -> Redlock {
     let urls = numbers.iter().map(|number| servers[*number].url());
     let builder = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT);
     builder.compare_node_lists(true).build().unwrap()
+}
+
+/// Returns a program whose list must agree with those of others.
+fn agreeing<A: Adapter>(servers: &[RedisServer], numbers: &[usize]) -> Redlock {
+    let urls = numbers.iter().map(|number| servers[*number].url());
+    let builder = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT);
+    builder.node_lists_must_agree(true).build().unwrap()
+}
+
+/// Requests one lock all the time. Returns the number of turns.
+async fn contend(redlock: Redlock, witness: Arc<Witness>) -> u64 {
+    let mut turns = 0;
+    while !witness.is_over() {
+        let Ok(guard) = redlock.lock("a", CONTENDED_TTL).max_wait(Duration::from_millis(200)).await else {
+            continue;
+        };
+        witness.record(&guard.lease());
+        tokio::task::yield_now().await;
+        if fastrand::u8(0..8) == 0 && guard.extend(CONTENDED_TTL).await.is_ok() {
+            witness.record(&guard.lease());
+        }
+        turns += 1;
+        drop(guard.release().await);
+    }
+    turns
+}
+
+/// Two programs of each list contend. Those with the second list start later.
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+pub(crate) async fn lists_that_must_agree_exclude_each_other<A: Adapter>() {
+    let seconds = std::env::var(SECONDS).map_or(2, |seconds| seconds.parse().expect("a number"));
+    for (one, two, _) in LISTS {
+        let servers = five();
+        let witness = Arc::new(Witness::default());
+        let start = |list: &[usize]| {
+            let programs = [agreeing::<A>(&servers, list), agreeing::<A>(&servers, list)];
+            programs.map(|redlock| {
+                let task = tokio::spawn(contend(redlock.clone(), Arc::clone(&witness)));
+                (redlock, task)
+            })
+        };
+        let first = start(one);
+        let has_turns = || witness.grants.load(Ordering::Relaxed) > 0;
+        eventually("the first programs have turns", PATIENCE, async || has_turns()).await;
+        let (second, started) = (start(two), Instant::now());
+        let is_noticed = async |redlock: &Redlock| {
+            let health = redlock.health().await;
+            let reasons = health.nodes().iter().filter_map(|node| node.quarantine()).map(|out| out.reason);
+            health.node_list_difference().is_some()
+                || reasons.clone().any(|it| it == QuarantineReason::OtherNodeList)
+        };
+        eventually("the second program is blocked", PATIENCE, async || is_noticed(&second[0].0).await).await;
+        let blocked = started.elapsed();
+        eventually("the first program notices", PATIENCE, async || is_noticed(&first[0].0).await).await;
+        let noticed = started.elapsed();
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        witness.over.store(true, Ordering::Relaxed);
+        let (mut turns, mut other_turns) = (0, 0);
+        for (redlock, task) in first {
+            turns += task.await.unwrap();
+            redlock.close().await;
+        }
+        for (redlock, task) in second {
+            other_turns += task.await.unwrap();
+            redlock.close().await;
+        }
+        let overlaps = witness.overlaps.load(Ordering::Relaxed);
+        println!(
+            "{one:?} and {two:?}: {turns} and {other_turns} turns, {overlaps} overlaps; blocked after {blocked:.0?}, noticed by the first after {noticed:.0?}"
+        );
+        assert!(turns > 0, "the first programs continue");
+        assert_eq!((0, 0), (other_turns, overlaps), "{one:?} {two:?}");
+    }
 }
 
 async fn lock(redlock: &Redlock) {
