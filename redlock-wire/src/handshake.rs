@@ -122,7 +122,7 @@ fn permitted(tracking: &[Reply], secret: &Secret<'_>) -> Result<(), String> {
 }
 
 /// Returns whether the ACL denies the command, or the command was renamed.
-fn is_forbidden(message: &str) -> bool {
+pub(crate) fn is_forbidden(message: &str) -> bool {
     message.starts_with("NOPERM") || message.starts_with("ERR unknown command")
 }
 

@@ -18,7 +18,8 @@ use crate::clock_rate::MeasuredClock;
 use crate::conn_state::Link;
 use crate::connection::Connection;
 use crate::first::{First, first};
-use crate::message::Command;
+use crate::handshake::is_forbidden;
+use crate::message::{Command, Reply};
 
 /// The interval between probes while no request is unanswered.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -92,13 +93,11 @@ async fn probe<K: Connection>(
         match first(reply.as_mut(), runtime.sleep(silence / PARTS)).await {
             First::Left(Ok(reply)) => {
                 link.answered();
-                *clock = clock.filter(|clock| match reading(sent, &reply, runtime) {
-                    Some(reading) => {
-                        clock.record(reading);
-                        true
-                    }
-                    None => false,
-                });
+                match (reading(sent, &reply, runtime), &reply) {
+                    (Some(reading), _) => clock.iter().for_each(|clock| clock.record(reading)),
+                    (None, Reply::Error(message)) if is_forbidden(message) => *clock = None,
+                    (None, _) => {}
+                }
                 return None;
             }
             First::Left(Err(_)) => return Some(LOST),

@@ -1,5 +1,4 @@
 //! Nodes that watch the clock of their server, with one flaw each.
-#![allow(clippy::unwrap_used)] // a panic is a failed test
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -87,7 +86,7 @@ impl Backend for Server {
 
     fn clock(&self) -> Option<Box<dyn Fn(Duration)>> {
         let ahead = Arc::clone(&self.ahead);
-        Some(Box::new(move |forward| *ahead.lock().unwrap() += forward))
+        Some(Box::new(move |forward| *ahead.lock().expect("no thread panics here") += forward))
     }
 }
 
@@ -122,8 +121,10 @@ impl Watch {
         if is_ignored {
             return;
         }
-        let server = suspend_aware_now().elapsed_since_origin() + *self.ahead.lock().unwrap();
-        let (mut clock, kept) = (self.clock.lock().unwrap(), Quarantine::duration(LONGEST_TTL));
+        let server =
+            suspend_aware_now().elapsed_since_origin() + *self.ahead.lock().expect("no thread panics here");
+        let (mut clock, kept) =
+            (self.clock.lock().expect("no thread panics here"), Quarantine::duration(LONGEST_TTL));
         let jump = clock.jump(ClockReading { sent: Some(sent), server, received }, kept);
         if self.flaw == ComparesWithTheLastReading {
             clock.restart();
