@@ -32,8 +32,15 @@ impl<C: Connector> Inner<C> {
         let (connector, options) = (Arc::new(connector), options.of_a_node(is_chosen));
         let margin = if is_chosen { MARGIN } else { Duration::ZERO };
         let clock_rate = Arc::new(MeasuredClock::new(connector.label(), options.longest.is_none()));
-        let keeper =
-            |longest| Arc::new(Keeper::new(connector.label(), longest, margin, Arc::clone(&clock_rate)));
+        let keeper = |longest| {
+            Arc::new(Keeper::new(
+                connector.label(),
+                longest,
+                options.strict_clocks,
+                margin,
+                Arc::clone(&clock_rate),
+            ))
+        };
         let keeper = options.longest.clone().map(keeper);
         let conn = ConnState::new(connector.label());
         let (no_pushes, journal) = (Once::new(), Journal::default());

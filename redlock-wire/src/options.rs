@@ -26,6 +26,8 @@ pub struct Options {
     pub(crate) keys: Arc<Keys>,
     /// The longest TTL, if there is restart admission.
     pub(crate) longest: Option<Arc<Longest>>,
+    /// True if a server counts only after its clock was watched for the time of a quarantine.
+    pub(crate) strict_clocks: bool,
     /// The longest TTL of nodes whose server sentinels choose, if none is set.
     of_sentinels: Arc<Longest>,
     pub(crate) certificates: Arc<Certificates>,
@@ -140,6 +142,7 @@ impl Options {
             native_commands: false,
             keys: Arc::new(keys),
             longest: None,
+            strict_clocks: false,
             of_sentinels: Longest::new(SENTINEL_LONGEST),
             certificates: Arc::default(),
             credentials: None,
@@ -334,6 +337,32 @@ impl Options {
         self.longest.is_some()
     }
 
+    /// Sets whether a program counts a server only after it has watched the server's clock for the time of a quarantine.
+    ///
+    /// The default is `false`. It has an effect only with a [longest TTL](Self::longest_ttl).
+    ///
+    /// A jump of a clock is noticed by the programs that are connected, and others learn of it from the server. If no
+    /// program is connected when the clock jumps, one that connects afterwards cannot know of the jump. With this setting,
+    /// it waits in any case: its first lock takes a longest TTL and 1 %, at least 6 s, from the first connections on. So
+    /// set it for services that run for long, and not for short programs. [`Redlock::vouch`] of the same program ends the
+    /// wait. It requires access to the key `redlock:admission`, and the right to run `TIME`.
+    ///
+    /// [`Redlock::vouch`]: redlock_core::Redlock::vouch
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use std::time::Duration;
+    /// # use redlock_wire::Options;
+    /// // The service starts once a week. It may wait for 30 s then.
+    /// let options = Options::tokio().longest_ttl(Duration::from_secs(30));
+    /// let options = options.strict_clocks(true);
+    /// # drop(options); }
+    /// ```
+    pub fn strict_clocks(mut self, strict: bool) -> Self {
+        self.strict_clocks = strict;
+        self
+    }
+
     /// Sets the prefix of the keys of fencing counters.
     ///
     /// The default is `redlock:fence:`. The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs
@@ -481,6 +510,7 @@ impl fmt::Debug for Options {
             .field("fence_prefix", &self.keys.fence_prefix.escape_ascii().to_string())
             .field("fence_retention", &self.keys.fence_retention)
             .field("longest_ttl", &self.longest.as_ref().map(|longest| longest.stated()))
+            .field("strict_clocks", &self.strict_clocks)
             .field("certificates", &self.certificates)
             .field("credentials", &self.credentials.is_some())
             .finish_non_exhaustive()

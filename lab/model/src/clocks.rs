@@ -40,6 +40,9 @@
 //! scopes assume the first ([`FirstLook::StepsAreNoticed`]). [`HOLES`] contains the scopes that violate exclusion: without
 //! this assumption, and in two other cases.
 //!
+//! *Strict* processes need no assumption: they wait from their first look on, by their own clocks, as if the clock had
+//! just jumped. Then the first case applies to them.
+//!
 //! # Time
 //!
 //! The clocks of clients run evenly. A step moves the clock of a server by one tick or more, at any moment within a tick.
@@ -76,6 +79,7 @@ const ONE_STEP: Clocks = Clocks {
     vouches: 0,
     replacements: 0,
     first_look: FirstLook::StepsAreNoticed,
+    strict: false,
 };
 
 /// Two steps on any nodes.
@@ -98,6 +102,9 @@ pub const SMALL: Scope = with(ONE_STEP, Scope { losses: 0, ..STEADY });
 const REPLACED: Scope = with(Clocks { replacements: 1, ..ONE_STEP }, SMALL);
 
 const NEW_CLIENT: Scope = Scope { start: Start::NewClient, ..SMALL };
+
+/// New clients look at any moment, and wait whatever the age of the stamp is.
+const STRICT: Clocks = Clocks { first_look: FirstLook::AnyTime, strict: true, ..ONE_STEP };
 
 const RECONNECTING: Scope = with(Clocks { reconnects: 1, ..ONE_STEP }, SMALL);
 
@@ -136,6 +143,9 @@ pub const SCOPES: &[Scope] = &[
     Scope { losses: 1, kinds: Loss::WITHOUT_COPIES, ..SMALL },
     with(TWO_STEPS, SMALL),
     with(Clocks { nodes: 1, ..TWO_STEPS }, NEW_CLIENT),
+    with(STRICT, NEW_CLIENT),
+    with(Clocks { fast: true, ..STRICT }, NEW_CLIENT),
+    with(Clocks { replacements: 1, ..STRICT }, SMALL),
     ttl(4, with(CREEP, SMALL)),
     VOUCHED,
     STEPPING_TWICE,

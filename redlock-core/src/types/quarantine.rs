@@ -33,6 +33,8 @@ pub enum QuarantineReason {
     Recent,
     /// The wall clock of the server has jumped ahead, or runs fast, so keys have expired early.
     ClockJumped,
+    /// This program has not watched the wall clock of the server for long enough.
+    ClockNotWatched,
     /// The server is a replica.
     Replica,
     /// The server does not permit the check.
@@ -135,6 +137,7 @@ impl QuarantineReason {
             Self::Promoted => "promoted",
             Self::Recent => "recent",
             Self::ClockJumped => "clock_jumped",
+            Self::ClockNotWatched => "clock_not_watched",
             Self::Replica => "replica",
             Self::NoPermission => "no_permission",
             Self::LaterVersion => "later_version",
@@ -154,6 +157,7 @@ impl fmt::Display for QuarantineReason {
             Self::Promoted => "server promoted from a replica",
             Self::Recent => "server restarted, promoted, without its data, or with a clock that jumped ahead",
             Self::ClockJumped => "clock of the server jumped ahead, or runs fast",
+            Self::ClockNotWatched => "clock of the server not watched for long enough",
             Self::Replica => "server is a replica",
             Self::NoPermission => "no permission to check the server",
             Self::LaterVersion => "server checked by a later version",

@@ -84,10 +84,11 @@ impl Keeper {
     pub(crate) fn new(
         label: &str,
         longest: Arc<Longest>,
+        strict: bool,
         margin: Duration,
         clock_rate: Arc<MeasuredClock>,
     ) -> Self {
-        let (memory, failure) = (Mutex::default(), Mutex::default());
+        let (memory, failure) = (Mutex::new(Memory::new(strict)), Mutex::default());
         let (denied, clock_denied) = (Once::new(), Once::new());
         Self {
             label: label.to_owned(),
@@ -302,8 +303,7 @@ impl Keeper {
         runtime: &dyn Runtime,
     ) -> Result<Finding, Failure> {
         let ticket = over.gate.begin(runtime.now());
-        // The operator knows of jumps that were noticed.
-        locked(&self.memory).jumped = None;
+        locked(&self.memory).vouch();
         let look = Look { vouch: true, ..self.look(over.is_tracked) };
         Ok(self.perform(over, ticket, look, runtime).await?.0)
     }

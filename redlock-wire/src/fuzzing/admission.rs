@@ -36,7 +36,7 @@ impl NodeAdmission {
     #[must_use]
     pub fn new(label: &str, longest_ttl: Duration) -> Self {
         let clock = Arc::new(MeasuredClock::new(label, false));
-        let keeper = Keeper::new(label, Longest::new(longest_ttl), Duration::ZERO, clock);
+        let keeper = Keeper::new(label, Longest::new(longest_ttl), false, Duration::ZERO, clock);
         Self { keeper, gate: Gate::default() }
     }
 

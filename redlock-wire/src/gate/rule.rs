@@ -69,14 +69,32 @@ pub(crate) struct Memory {
     run: Option<Box<[u8]>>,
     /// The time when the present server was first seen in place of another one, or its clock after a jump.
     lost: Option<(Instant, QuarantineReason)>,
+    /// True if a server counts only after this process has watched its clock for the time of a quarantine.
+    strict: bool,
+    /// The time since which this process watches the clock, if it is strict, until an operator vouches.
+    watched_since: Option<Instant>,
     clock: ServerClock,
     /// The time of the server at which a jump of its clock was noticed, in milliseconds, until the stamp is younger.
     pub(crate) jumped: Option<u64>,
 }
 
 impl Memory {
+    /// Creates the memory of a process that has seen nothing yet.
+    pub(crate) fn new(strict: bool) -> Self {
+        Self { strict, ..Self::default() }
+    }
+
+    /// Records that an operator, who knows of every jump, vouches through this process.
+    pub(crate) fn vouch(&mut self) {
+        (self.jumped, self.watched_since) = (None, None);
+    }
+
     /// Records the server that was seen at a time.
     fn see(&mut self, stamp: &Stamp, at: Instant) {
+        // A jump before may be noticed by nobody.
+        if self.run.is_none() && self.strict {
+            self.watched_since = Some(at);
+        }
         if self.run.as_deref().is_some_and(|run| run != stamp.run()) {
             self.lost = Some((at, QuarantineReason::Restarted));
             self.clock.restart();
@@ -111,7 +129,9 @@ impl Memory {
 
     /// Returns the time since the last loss that this process has noticed, and its reason.
     fn own(&self, at: Instant) -> Option<(Duration, QuarantineReason)> {
-        self.lost.map(|(since, reason)| (at.saturating_duration_since(since), reason))
+        let unwatched = self.watched_since.map(|since| (since, QuarantineReason::ClockNotWatched));
+        let last = [self.lost, unwatched].into_iter().flatten().max_by_key(|(since, _)| *since);
+        last.map(|(since, reason)| (at.saturating_duration_since(since), reason))
     }
 }
 
@@ -295,6 +315,23 @@ mod tests {
         assert_eq!(reason, left(&vouched, &mut memory, facts(0, NEW), 100));
         memory.record_jump(&since(1_100, None), None);
         assert_eq!(None, left(&vouched, &mut memory, facts(0, NEW), 101), "one who vouches later does");
+    }
+
+    #[test]
+    fn a_strict_process_waits_whatever_the_age_of_the_stamp_is() {
+        let memory = &mut Memory::new(true);
+        let reason = QuarantineReason::ClockNotWatched;
+        assert_eq!(Some((reason, Some(10))), left(&stamp("a", 99), memory, facts(0, NEW), 100));
+        assert_eq!(Some((reason, Some(1))), left(&stamp("a", 99), memory, facts(0, NEW), 109));
+        assert_eq!(None, left(&stamp("a", 99), memory, facts(0, NEW), 110));
+        let vouched = "1 a 0000 0 9000".as_bytes().into();
+        let age = Duration::from_secs(1_700_000_000);
+        let vouched =
+            Finding::Stamp(Stamp { renewed: None, age, longest: Duration::from_secs(9), text: vouched });
+        let memory = &mut Memory::new(true);
+        assert_eq!(Some((reason, Some(10))), left(&vouched, memory, facts(0, NEW), 100), "long ago");
+        memory.vouch();
+        assert_eq!(None, left(&vouched, memory, facts(0, NEW), 101));
     }
 
     #[test]

@@ -169,6 +169,24 @@ async fn an_idle_connection_notices_that_the_clock_has_jumped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_strict_program_counts_a_server_once_it_has_watched_its_clock() {
+    let fake = Fake::default();
+    fake.is(|behavior| behavior.stamp = Some("1 run 0 5 1000"));
+    let options = Options::new(Arc::new(TokioRuntime::new())).longest_ttl(Duration::from_secs(1));
+    let node = Node::new(fake.clone(), &options.strict_clocks(true));
+    assert_eq!(Some(QuarantineReason::ClockNotWatched), reason(lock(&node).await.unwrap()));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(Some(QuarantineReason::ClockNotWatched), reason(lock(&node).await.unwrap()));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+    // It goes on over another connection.
+    fake.cut();
+    fake.until(|fake| fake.connects() == 2).await;
+    settles(|| node.status().connection.is_some()).await;
+    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn votes_count_although_the_clock_must_not_be_read() {
     let (fake, node) = checked_node();
     fake.is(|behavior| (behavior.stamp, behavior.ahead) = (Some("1 run 0 5 1000"), None));

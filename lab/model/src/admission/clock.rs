@@ -39,6 +39,8 @@ pub struct Clocks {
     pub replacements: u8,
     /// The assumption about clients that look at a node for the first time.
     pub first_look: FirstLook,
+    /// True if a new client waits by its own clock from its first look on, whatever the age of the stamp is.
+    pub strict: bool,
 }
 
 /// The moments at which a client may look at a node for the first time.
@@ -215,7 +217,8 @@ impl Admission {
         if is_vouched {
             link.own_wait = 0;
         }
-        if link.is_other_server {
+        let is_unwatched = !link.knew && self.scope.clocks.is_some_and(|clocks| clocks.strict);
+        if link.is_other_server || is_unwatched {
             link.own_wait = wait;
         }
         if link.is_other_server || !link.knew {
@@ -380,6 +383,7 @@ impl fmt::Display for Clocks {
         for (count, name) in counted.filter(|(count, _)| *count > 0) {
             write!(f, ", {name} {count}")?;
         }
+        f.write_str(if self.strict { ", strict" } else { "" })?;
         f.write_str(if self.late_replies { ", late replies" } else { "" })?;
         f.write_str(if self.first_look == FirstLook::AnyTime { ", first looks at any time" } else { "" })
     }

@@ -10,6 +10,19 @@ fn nothing_is_violated(scope: Scope, states: usize) {
     crate::nothing_is_violated::<Admission>(scope, states);
 }
 
+/// Returns whether a new client may look after a step of one clock that no client has noticed.
+fn may_be_new(strict: bool) -> bool {
+    let scope = HOLES[0].scope;
+    let clocks = Clocks { nodes: 1, strict, ..scope.clocks.expect("clocks step in this scope") };
+    explore(Admission::new(Scope { clocks: Some(clocks), ..scope })).violation.is_none()
+}
+
+#[test]
+fn strict_clients_need_no_other_client_that_notices_a_step() {
+    assert!(!may_be_new(false));
+    assert!(may_be_new(true));
+}
+
 fn clocks() -> Clocks {
     SMALL.clocks.expect("clocks step in this scope")
 }
