@@ -224,7 +224,8 @@ mod tests {
         /// The true rate is always within the error, whatever the round trips take.
         #[test]
         fn the_rate_is_within_its_error(
-            ppm in -900_000_i64..900_000, trips in proptest::collection::vec((0_u64..3_000_000, 0_u64..2_000_000, 0_u64..2_000_000), 2..30),
+            ppm in -900_000_i64..900_000,
+            trips in proptest::collection::vec((0_u64..3_000_000, 0_u64..2_000_000, 0_u64..2_000_000), 2..30),
         ) {
             let mut world = World { server: 1 << 40, ..World::default() };
             for (pause, there, back) in trips {
