@@ -3,7 +3,7 @@
 
 use redlock_model::admission::{Admission, Clocks, Scope, Start, Step};
 use redlock_model::clocks::{CATALOG, HARMLESS, HOLES, SCOPES, SMALL};
-use redlock_model::explore;
+use redlock_model::{Rule as _, explore};
 
 fn nothing_is_violated(scope: Scope, states: usize) {
     assert!(SCOPES.contains(&scope), "{scope}");
