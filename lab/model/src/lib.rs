@@ -28,6 +28,9 @@
 //! a scope larger than can be explored. After every step, the keys on the nodes, the open calls and the results of the
 //! clients must be the same.
 //!
+//! The test `tests/core_runs` binds the other models in the other direction: histories of the real core are translated
+//! into steps of the models, which must allow them. See `docs/internals/explored-scopes.md`.
+//!
 //! # Time
 //!
 //! The model has no clocks, only the orders of events that they allow. The end of a validity is a step

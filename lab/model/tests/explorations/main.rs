@@ -7,6 +7,7 @@ mod fencing;
 mod keeping;
 mod locks;
 mod order;
+mod page;
 mod sharing;
 
 use redlock_model::{Broken, Rule, explore};
