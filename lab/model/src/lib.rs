@@ -88,6 +88,7 @@ mod catalog;
 mod cleanup;
 mod client;
 pub mod clocks;
+mod decision;
 mod explore;
 pub mod fence;
 pub mod keep;

@@ -2,19 +2,12 @@
 
 use crate::cleanup::Cleanup;
 use crate::client::World;
+use crate::decision::Decision;
 use crate::protocol::Protocol;
 use crate::scope::{NODES, QUORUM};
 use crate::state::{Extension, Flight, Link, Order, Phase, VoteState};
 use crate::step::{Event, Request, RequestKind};
 use crate::variant::Variant;
-
-/// The decision of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Decision {
-    Open,
-    Won,
-    Lost,
-}
 
 impl World<'_> {
     /// Records the end of the call of an acquire.
@@ -137,11 +130,7 @@ impl World<'_> {
             };
         }
         let quorum = if self.protocol.variant == Variant::QuorumOfHalf { NODES / 2 } else { QUORUM };
-        match () {
-            () if granted >= quorum => Decision::Won,
-            () if granted + pending < quorum => Decision::Lost,
-            () => Decision::Open,
-        }
+        Decision::of(granted, pending, quorum)
     }
 
     fn count_votes(&mut self, client: usize) {

@@ -2,9 +2,10 @@
 
 use std::mem;
 
+use crate::decision::{Decision, Vote};
 use crate::keep::protocol::Keeping;
 use crate::keep::scope::QUORUM;
-use crate::keep::state::{Flight, Node, Phase, State, Vote};
+use crate::keep::state::{Flight, Node, Phase, State};
 use crate::keep::step::{Request, RequestKind};
 use crate::keep::variant::Variant;
 
@@ -54,9 +55,9 @@ impl Keeping {
     fn keeping(self, state: &mut State) {
         let quorum = if self.variant == Variant::MinorityIsEnough { 1 } else { QUORUM };
         match decision(state, quorum) {
-            None => {}
-            Some(false) => state.keeper.phase = Phase::Ended,
-            Some(true) => {
+            Decision::Open => {}
+            Decision::Lost => state.keeper.phase = Phase::Ended,
+            Decision::Won => {
                 state.keeper.phase = Phase::Kept;
                 for node in &mut state.nodes {
                     node.counted = node.vote == Vote::Granted;
@@ -69,9 +70,9 @@ impl Keeping {
 
 fn acquiring(state: &mut State) {
     match decision(state, QUORUM) {
-        None => {}
-        Some(false) => state.keeper.phase = Phase::Ended,
-        Some(true) => {
+        Decision::Open => {}
+        Decision::Lost => state.keeper.phase = Phase::Ended,
+        Decision::Won => {
             state.keeper.phase = Phase::Held;
             end_round(state);
         }
@@ -82,9 +83,9 @@ fn acquiring(state: &mut State) {
 fn extending(state: &mut State) {
     let round = state.keeper.round;
     match decision(state, QUORUM) {
-        None => return,
-        Some(true) => (state.keeper.extended, state.keeper.deadline) = (true, round),
-        Some(false) => {
+        Decision::Open => return,
+        Decision::Won => (state.keeper.extended, state.keeper.deadline) = (true, round),
+        Decision::Lost => {
             let extends = |node: &mut Node| node.extends[usize::from(round) - 1].abandon();
             state.nodes.iter_mut().for_each(extends);
             return end_round(state);
@@ -107,9 +108,8 @@ fn end_round(state: &mut State) {
     }
 }
 
-/// Returns the decision of the open round, if there is one.
-fn decision(state: &State, quorum: usize) -> Option<bool> {
+/// Returns the decision of the open round.
+fn decision(state: &State, quorum: usize) -> Decision {
     let count = |wanted: Vote| state.nodes.iter().filter(|node| node.vote == wanted).count();
-    let (granted, pending) = (count(Vote::Granted), count(Vote::Pending));
-    if granted >= quorum { Some(true) } else { (granted + pending < quorum).then_some(false) }
+    Decision::of(count(Vote::Granted), count(Vote::Pending), quorum)
 }

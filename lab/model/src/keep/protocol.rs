@@ -1,10 +1,11 @@
 //! The possible steps in a state, and their effects.
 
 use crate::catalog::Rule;
+use crate::decision::Vote;
 use crate::explore::Model;
 use crate::keep::property::{PROPERTIES, Property};
 use crate::keep::scope::{EXTENSIONS, NODES, QUORUM, Scope};
-use crate::keep::state::{Flight, Key, Other, Phase, State, Vote};
+use crate::keep::state::{Flight, Key, Other, Phase, State};
 use crate::keep::step::{Request, RequestKind, Step};
 use crate::keep::variant::Variant;
 

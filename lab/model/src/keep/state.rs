@@ -1,5 +1,6 @@
 //! A state of the world: the client that keeps its lock, another client, the nodes, and every message in flight.
 
+use crate::decision::Vote;
 use crate::keep::scope::{EXTENSIONS, NODES};
 use crate::keep::step::{Request, RequestKind};
 use crate::pack::{Words, key};
@@ -111,17 +112,6 @@ pub(crate) enum Flight {
     Ordered,
     /// The call has ended, and the connection of the request is lost.
     Free,
-}
-
-/// The vote in the open round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Vote {
-    #[default]
-    None,
-    Pending,
-    Granted,
-    Denied,
-    Failed,
 }
 
 /// A packed state without the names of the nodes.

@@ -1,5 +1,6 @@
 //! The behavior of clients: their requests, and what follows from the replies.
 
+use crate::decision::Decision;
 use crate::order::protocol::Turns;
 use crate::order::scope::{CLIENTS, NODES, QUORUM};
 use crate::order::state::{Client, Fate, Key, Kind, Message, Phase, State, Vote};
@@ -99,14 +100,16 @@ impl Turns {
             };
             let granted = (0..NODES).filter(|node| counts(*node)).count();
             let pending = state.nodes.iter().filter(|node| node.links[number].vote == Vote::Pending).count();
-            if granted >= QUORUM {
-                state.clients[number].phase = Phase::Held;
-                note_overtaken(state, number);
-                if !state.clients[number].plain && self.variant != Variant::LockKeepsItsPlace {
-                    send(state, number, LEFT, |vote| vote == Vote::Denied);
+            match Decision::of(granted, pending, QUORUM) {
+                Decision::Open => {}
+                Decision::Won => {
+                    state.clients[number].phase = Phase::Held;
+                    note_overtaken(state, number);
+                    if !state.clients[number].plain && self.variant != Variant::LockKeepsItsPlace {
+                        send(state, number, LEFT, |vote| vote == Vote::Denied);
+                    }
                 }
-            } else if granted + pending < QUORUM {
-                state.clients[number].phase = Phase::Failed;
+                Decision::Lost => state.clients[number].phase = Phase::Failed,
             }
         }
     }

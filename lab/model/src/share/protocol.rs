@@ -1,10 +1,11 @@
 //! The possible steps in a state, and the behavior of clients.
 
 use crate::catalog::Rule;
+use crate::decision::{Decision, Vote};
 use crate::explore::Model;
 use crate::share::property::{PROPERTIES, Property};
 use crate::share::scope::{CLIENTS, NODES, Role, Scope};
-use crate::share::state::{Flight, Phase, State, Vote};
+use crate::share::state::{Flight, Phase, State};
 use crate::share::step::{Request, RequestKind, Step};
 use crate::share::variant::Variant;
 
@@ -15,13 +16,6 @@ pub struct Sharing {
     pub scope: Scope,
     /// The broken rule, if any.
     pub variant: Variant,
-}
-
-/// The decision of a round.
-enum Decision {
-    Open,
-    Won,
-    Lost,
 }
 
 impl Sharing {
@@ -187,11 +181,7 @@ impl Sharing {
         let reads = self.scope.roles[client] == Role::Reader;
         let is_one = reads && self.variant == Variant::OneNodeIsEnoughToRead;
         let quorum = if is_one { 1 } else { NODES / 2 + 1 };
-        match () {
-            () if granted >= quorum => Decision::Won,
-            () if granted + pending < quorum => Decision::Lost,
-            () => Decision::Open,
-        }
+        Decision::of(granted, pending, quorum)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A state of the world: clients, nodes, and every message in flight between them.
 
+use crate::decision::Vote;
 use crate::pack::{Words, key};
 use crate::share::scope::{CLIENTS, NODES};
 use crate::share::step::{Request, RequestKind};
@@ -55,17 +56,6 @@ pub(crate) struct Link {
     /// True if a copy of the acquire is in flight, or a refill.
     pub(crate) late_write: bool,
     pub(crate) extend: Flight,
-}
-
-/// The vote in the open round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Vote {
-    #[default]
-    None,
-    Pending,
-    Granted,
-    Denied,
-    Failed,
 }
 
 /// A request, its reply, and the call that waits for it.

@@ -21,7 +21,7 @@ const SCOPE: Scope = Scope { losses: 3, ..SMALL };
 /// The longest TTL that the clients state.
 const LONGEST_TTL: Duration = Duration::from_secs(10);
 
-const WALKS: u64 = 400;
+const WALKS: u64 = 150;
 
 const STEPS: usize = 60;
 
