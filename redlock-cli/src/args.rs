@@ -438,10 +438,10 @@ pub(crate) struct Doctor {
 ///
 /// Use it while the servers are changed, or if programs list different servers. Programs renew their lists every ten
 /// seconds; a list that was renewed longer ago is that of programs that have ended. A list differs if its programs and one
-/// with the servers of this command can hold one lock at the same time. The label of a program is shown if it has found
-/// another list. During a change, the list of a program is that of its servers and of its previous servers: A and B.
+/// with the servers of this command can hold one lock at the same time. A program that has found another list announces its
+/// label. During a change, the list of a program is that of its servers and of its previous servers: A and B.
 ///
-/// Exit codes: 0 if no list differs, 1 if one does, 69 if no server replied.
+/// Exit codes: 0 if no list differs from another one, 1 if one does, 69 if no server replied.
 #[derive(Debug, Args)]
 pub(crate) struct Nodes {
     /// Prints JSON

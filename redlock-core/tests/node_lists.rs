@@ -11,7 +11,7 @@ use common::recording::Recording;
 use common::{MS, NODE_TIMEOUT, TTL, builder, subscribe};
 use redlock_core::node::{Begun, LockNode, Profile, Request, ServerId, Status};
 use redlock_core::runtime::Runtime;
-use redlock_core::{Builder, ErrorKind, Redlock};
+use redlock_core::{AnnouncedLists, Builder, ErrorKind, Redlock};
 use redlock_testkit::sim::{Process, Simulation, for_each_seed};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
@@ -417,6 +417,38 @@ fn the_names_of_announcements_are_reserved() {
         assert_eq!(ErrorKind::InvalidInput, error.kind());
     }
     world.simulation.run_for(MS);
+}
+
+#[test]
+fn announcements_show_the_lists_and_the_label_of_a_program_that_differs() {
+    let world = World::new(1, FakeNode::watching);
+    let first = world.program("one", &[0, 1, 2]);
+    let announced = |program: &Program| {
+        let redlock = program.redlock.clone();
+        world.simulation.block_on(&program.process, async move { redlock.announced_lists().await })
+    };
+    assert!(announced(&first).iter().all(|node| node.lists().is_empty() && node.error().is_none()));
+    world.lock(&first);
+    let process = world.simulation.process("two");
+    let nodes: Vec<_> = [2, 3, 4].map(|number: usize| world.nodes[number].clone()).into();
+    let builder = builder(&process, &nodes).compare_node_lists(true).owner("host-2:7");
+    let second = Program { redlock: builder.build().unwrap(), process };
+    world.lock(&second);
+    world.simulation.run_for(SECOND);
+    world.nodes[1].crash();
+    let nodes = announced(&first);
+    assert_eq!(
+        vec!["fake-0", "fake-1", "fake-2"],
+        nodes.iter().map(AnnouncedLists::label).collect::<Vec<_>>()
+    );
+    assert!(nodes[1].error().is_some() && nodes[1].lists().is_empty());
+    let [own, other] = nodes[2].lists() else { panic!("two announcements: {nodes:?}") };
+    assert_eq!((false, false, None), (own.differs(), own.found_difference(), own.owner()));
+    assert_eq!((true, true, Some("host-2:7")), (other.differs(), other.found_difference(), other.owner()));
+    let (count, servers) = own.lists().remove(0);
+    assert_eq!((3, 3), (count, servers.len()));
+    assert!(servers.contains(&nodes[0].server().unwrap()));
+    assert!(own.expires_in() > Some(25 * SECOND));
 }
 
 /// The old and the new list of changes.

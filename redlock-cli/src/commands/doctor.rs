@@ -1,6 +1,7 @@
 //! `redlock doctor`: checks of the servers, by `redlock-doctor` and the health check of the library.
 
 use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity};
+use redlock_redis_rs::node::QuarantineReason;
 use redlock_redis_rs::{
     ClockRate, Health, ListHealth, LockStatus, NodeHealth, NodeListDifference, Redlock, Resource,
 };
@@ -92,13 +93,21 @@ fn quarantines(health: &Health) -> Vec<Problem> {
     } else {
         (Severity::Error, "its votes do not count, and too few others are left to grant a lock")
     };
+    let fix = |reason| match reason {
+        QuarantineReason::OtherNodeList => {
+            "compare the lists with `redlock nodes`, and correct the wrong one"
+        }
+        QuarantineReason::NodeListNotCompared => "check the rights of the user for the keys of node lists",
+        _ => "wait; see `redlock vouch` if the servers are new, or lost no lock",
+    };
     let in_quarantine = |node: &NodeHealth| {
+        let quarantine = node.quarantine()?;
         Some(Problem {
             severity,
             nodes: vec![node.label().to_owned()],
-            problem: node.quarantine()?.to_string(),
+            problem: quarantine.to_string(),
             consequence: consequence.to_owned(),
-            fix: "wait; see `redlock vouch` if the servers are new, or lost no lock".to_owned(),
+            fix: fix(quarantine.reason).to_owned(),
         })
     };
     health.nodes().iter().filter_map(in_quarantine).collect()

@@ -33,7 +33,7 @@ fn code(nodes: &[AnnouncedLists]) -> Code {
     let replied = nodes.iter().filter(|node| node.error().is_none());
     if replied.clone().count() == 0 {
         Code::Unavailable
-    } else if replied.flat_map(AnnouncedLists::lists).any(AnnouncedList::differs) {
+    } else if replied.flat_map(AnnouncedLists::lists).any(|list| list.differs() || list.found_difference()) {
         Code::Findings
     } else {
         Code::Ok
@@ -74,8 +74,11 @@ fn table(nodes: &[AnnouncedLists]) -> String {
     let mut rows = vec![["SERVER", "IDENTITY", "LIST", "RENEWED", "NOTE"].map(str::to_owned)];
     for node in nodes {
         let identity = node.server().map_or_else(|| "unknown".to_owned(), identity);
+        let mut server = Some([node.label().to_owned(), identity]);
+        // Only the first row of a server names it.
         let mut row = |list: String, renewed: String, note: String| {
-            rows.push([node.label().to_owned(), identity.clone(), list, renewed, note]);
+            let [label, identity] = server.take().unwrap_or_default();
+            rows.push([label, identity, list, renewed, note]);
         };
         let none = || "-".to_owned();
         if let Some(error) = node.error() {
@@ -124,11 +127,13 @@ fn renewed(expires_in: Duration) -> String {
 }
 
 fn note(list: &AnnouncedList) -> String {
-    match (list.differs(), list.owner()) {
-        (true, Some(owner)) => format!("differs, announced by {owner}"),
-        (true, None) => "differs".to_owned(),
-        (false, _) => String::new(),
-    }
+    let what = match (list.differs(), list.found_difference()) {
+        (true, _) => "differs",
+        (false, true) => "found another list",
+        (false, false) => return String::new(),
+    };
+    let owner = list.owner().map_or_else(String::new, |owner| format!(", announced by {owner}"));
+    format!("{what}{owner}")
 }
 
 /// Returns the labels of the servers of a list. Other servers are named by their identities.

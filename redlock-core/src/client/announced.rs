@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::handle::Handle;
 use crate::client::node_lists::NodeLists;
-use crate::decide::announcements::{Finding, Listed, Servers};
+use crate::decide::announcements::{Finding, Listed, Place, Servers};
 use crate::decide::node_list::{Lists, NodeList};
 use crate::node::ServerId;
 use crate::round::compare::Seen;
@@ -32,6 +32,7 @@ pub struct AnnouncedList {
     owner: Option<String>,
     expires_in: Option<Duration>,
     differs: bool,
+    found_difference: bool,
 }
 
 impl AnnouncedLists {
@@ -147,6 +148,21 @@ impl AnnouncedList {
         self.expires_in
     }
 
+    /// Returns whether a program with these lists has found another list, so that it and that program can hold one lock.
+    ///
+    /// The other list may be one that this program agrees with: during a change of the nodes, programs with only the
+    /// previous list and programs with only the new one find each other.
+    ///
+    /// ```
+    /// # use redlock_core::AnnouncedList;
+    /// fn is_problem(announced: &AnnouncedList) -> bool {
+    ///     announced.differs() || announced.found_difference()
+    /// }
+    /// ```
+    pub fn found_difference(&self) -> bool {
+        self.found_difference
+    }
+
     /// Returns whether a program with these lists and this program have no list in common, so that both can hold one lock.
     ///
     /// ```
@@ -178,7 +194,8 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
             let label = handle.label(index).to_owned();
             NodeReport { index, label, outcome, latency, same_server_as: None }.to_string()
         };
-        let all = seen.announced.all();
+        let at = |place| Some((place, seen.announced.at(place)?));
+        let all = Place::ALL.into_iter().filter_map(at);
         AnnouncedLists {
             index,
             label: handle.label(index).to_owned(),
@@ -192,12 +209,13 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
 
 impl AnnouncedList {
     /// Reads an announcement; `None` if it is none.
-    fn new(servers: &Servers, listed: &Listed) -> Option<Self> {
+    fn new(servers: &Servers, (place, listed): (Place, &Listed)) -> Option<Self> {
         Some(Self {
             lists: servers.read(&listed.token)?,
             owner: Lists::owner(&listed.token).map(str::to_owned),
             expires_in: listed.remaining,
             differs: servers.compare(listed) != Finding::Equal,
+            found_difference: place == Place::Other,
         })
     }
 }

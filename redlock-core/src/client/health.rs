@@ -268,10 +268,10 @@ impl NodeHealth {
         matches!(self.report.outcome(), Outcome::Denied(_) | Outcome::Granted)
     }
 
-    /// Returns the quarantine of the node, if it may have lost locks.
+    /// Returns the quarantine of the node: the reason why its votes do not count, and the time left.
     ///
-    /// The quarantine has the reason why the votes of the node do not count, and the time left. Such a node is not
-    /// [healthy](NodeHealth::is_healthy).
+    /// The node may have lost locks, or [lists must agree](crate::Builder::node_lists_must_agree) and another program lists
+    /// other nodes. Such a node is not [healthy](NodeHealth::is_healthy).
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, node| {

@@ -138,6 +138,7 @@ struct AnnouncedListFields<'a> {
     owner: Option<&'a str>,
     expires_in_ms: Option<u64>,
     differs: bool,
+    found_difference: bool,
 }
 
 /// One list: the number of its nodes, and the servers that are known.
@@ -159,6 +160,7 @@ impl Serialize for AnnouncedList {
             owner: self.owner(),
             expires_in_ms: self.expires_in().map(whole_millis),
             differs: self.differs(),
+            found_difference: self.found_difference(),
         }
         .serialize(serializer)
     }

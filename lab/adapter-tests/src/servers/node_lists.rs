@@ -4,6 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
+use redlock_core::NodeHealth;
 use redlock_core::node::QuarantineReason;
 
 use super::losses::Witness;
@@ -77,7 +78,7 @@ pub(crate) async fn lists_that_must_agree_exclude_each_other<A: Adapter>() {
         let (second, started) = (start(two), Instant::now());
         let is_noticed = async |redlock: &Redlock| {
             let health = redlock.health().await;
-            let reasons = health.nodes().iter().filter_map(|node| node.quarantine()).map(|out| out.reason);
+            let reasons = health.nodes().iter().filter_map(NodeHealth::quarantine).map(|out| out.reason);
             health.node_list_difference().is_some()
                 || reasons.clone().any(|it| it == QuarantineReason::OtherNodeList)
         };
