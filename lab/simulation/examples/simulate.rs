@@ -15,7 +15,8 @@ use redlock_simulation::plan::Faults;
 use redlock_simulation::timeline::{self, Timeline};
 
 const USAGE: &str = "scripts/simulate [--from N] [--seeds N] [--nodes N] [--clients N] [--faults KIND] \
-                     [--activity locking|waiting|sharing|keeping] [--locks plain|mixed] [--admission on|off] [--whole]
+                     [--activity locking|waiting|sharing|keeping] [--locks plain|mixed] [--admission on|off] [--whole] \
+                     [--change OLD-NEW [--without-middle-step]]
                  [--seed N [--plan FILE] [--shrink] [--svg FILE]]";
 
 /// The number of defects that are shown.
@@ -86,7 +87,10 @@ impl Options {
         if options.seed.is_none() && (options.svg.is_some() || options.shrinks) {
             return Err("--svg and --shrink are about one run: add --seed".into());
         }
-        if options.nodes.is_empty() {
+        if options.experiment.changes_nodes() {
+            // The lists determine the servers.
+            options.nodes = vec![0];
+        } else if options.nodes.is_empty() {
             options.nodes = if options.seed.is_some() { vec![5] } else { vec![3, 4, 5] };
         }
         Ok(options)

@@ -159,10 +159,10 @@ impl Experiment {
 
     /// Sets the number of servers. The default is 5, the minimum 1; 0 counts as 1.
     ///
-    /// As with real servers, an even number has no advantage over one less.
+    /// It has no effect if the nodes are [changed](Experiment::changing). As with real servers, an even number has no advantage over one less.
     #[must_use]
     pub fn servers(mut self, servers: usize) -> Self {
-        self.servers = servers.max(1);
+        self.servers = self.change.as_ref().map_or(servers.max(1), Change::servers);
         self
     }
 
@@ -346,6 +346,12 @@ impl Experiment {
     pub fn without_middle_step(mut self) -> Self {
         self.change.iter_mut().for_each(|change| change.is_direct = true);
         self
+    }
+
+    /// Returns whether the nodes are [changed](Experiment::changing) during the run.
+    #[must_use]
+    pub fn changes_nodes(&self) -> bool {
+        self.change.is_some()
     }
 
     /// Runs the whole stack: the nodes of `redlock-wire`, and servers that run its scripts. The default is off.

@@ -48,6 +48,16 @@ fn every_activity_is_repeated() {
 }
 
 #[test]
+fn a_change_of_the_nodes_is_repeated() {
+    for short in both(3) {
+        let changing = short.changing(&[0, 1, 2], &[2, 3, 4]).clients(4);
+        is_repeated(&changing);
+        is_repeated(&changing.clone().faults(Faults::Losses));
+        is_repeated(&changing.without_middle_step());
+    }
+}
+
+#[test]
 fn every_kind_of_faults_is_repeated() {
     for (_, faults) in Faults::ALL {
         for short in both(1) {

@@ -2,8 +2,8 @@
 //!
 //! `search INVARIANT [KIND]` prints the number of seeds until the violation, or nothing. The kind of runs follows from the
 //! invariant, unless it is `fenced` (fencing tokens), `losses` (servers lose data), `clocks` (the same, and their clocks jump),
-//! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), or `keeping` (locks that are kept
-//! for a time). `whole`, or `whole-` before a kind, runs the whole stack. `search` without arguments looks for a violation of any
+//! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), `keeping` (locks that are kept
+//! for a time), or `changing` (the nodes are changed). `whole`, or `whole-` before a kind, runs the whole stack. `search` without arguments looks for a violation of any
 //! invariant in all kinds of runs.
 //!
 //! With the environment variable `SHRUNK`, the smallest run that violates the invariant is shown, and its picture is written
@@ -37,6 +37,10 @@ const FENCED_LASTS: Duration = Duration::from_secs(12);
 
 /// The duration of a run in which servers lose data, or their clocks jump.
 const LOSSES_LAST: Duration = Duration::from_secs(20);
+
+/// The old and the new list of each change of the nodes.
+const CHANGES: [(&[usize], &[usize]); 4] =
+    [(&[0], &[0, 1, 2]), (&[0, 1, 2], &[0, 1, 2, 3, 4]), (&[0, 1, 2], &[2, 3, 4]), (&[0, 1, 2], &[3, 4, 5])];
 
 fn main() {
     let (name, kind) = (std::env::args().nth(1), std::env::args().nth(2));
@@ -95,6 +99,7 @@ fn first_defect() -> Option<usize> {
         Kind::Checking,
         Kind::Sharing,
         Kind::Keeping,
+        Kind::Changing,
         Kind::Waiting,
     ];
     // Without data losses and jumps of clocks, a whole stack that checks its servers shows nothing else.
@@ -131,6 +136,7 @@ enum Kind {
     Checking,
     Sharing,
     Keeping,
+    Changing,
     Waiting,
 }
 
@@ -160,6 +166,7 @@ impl Kind {
             "checking" => Self::Checking,
             "sharing" => Self::Sharing,
             "keeping" => Self::Keeping,
+            "changing" => Self::Changing,
             _ => panic!("no kind of runs: {name}"),
         }
     }
@@ -193,6 +200,10 @@ impl Kind {
             Self::Checking => experiment.servers([3, 5][(seed % 2) as usize]).with_admission().run(),
             Self::Sharing => experiment.servers([3, 5][(seed % 2) as usize]).clients(5).sharing().run(),
             Self::Keeping => experiment.servers([3, 5][(seed % 2) as usize]).keeping().run(),
+            Self::Changing => {
+                let (old, new) = CHANGES[(seed % 4) as usize];
+                experiment.changing(old, new).clients(4).resources(1).lasts(LOSSES_LAST).run()
+            }
             // Three and five servers, four seeds each: there are four kinds of servers.
             Self::Waiting => experiment.servers(if seed % 8 < 4 { 3 } else { 5 }).waiting().run(),
             Self::Fenced => {

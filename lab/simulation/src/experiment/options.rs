@@ -40,6 +40,7 @@ impl Experiment {
                 "--whole" => experiment.whole(),
                 "--counters-without-time" => experiment.counters_without_time(),
                 "--without-initial-token-write" => experiment.without_initial_token_write(),
+                "--without-middle-step" => experiment.without_middle_step(),
                 _ => {
                     let value = options.next().ok_or_else(|| format!("{name} needs a value"))?;
                     experiment.set(&name, &value)?
@@ -76,6 +77,10 @@ impl Experiment {
             "--admission" => self.without_admission(),
             "--faults" => self.faults(Faults::named(value).ok_or_else(unreadable)?),
             "--incidents" => self.plan(value.parse::<Plan>()?),
+            "--change" => {
+                let (old, new) = value.split_once('-').ok_or_else(unreadable)?;
+                self.changing(&numbers(name, old)?, &numbers(name, new)?)
+            }
             "--script" => {
                 let mut scripts = self.scripts.take().unwrap_or_default();
                 scripts.push(script(value).ok_or_else(unreadable)?);
@@ -109,7 +114,10 @@ impl Experiment {
         for script in self.scripts.iter().flatten() {
             options.add("--script", script_text(script));
         }
-        options.add("--nodes", self.servers);
+        match &self.change {
+            Some(change) => options.add("--change", format!("{}-{}", list(&change.old), list(&change.new))),
+            None => options.add("--nodes", self.servers),
+        }
         options.add("--clients", self.clients);
         let has_one =
             self.scripts.is_some() || matches!(self.activity, Activity::Waiting | Activity::Sharing);
@@ -128,6 +136,7 @@ impl Experiment {
         for (is, name) in [
             (self.timeless, "--counters-without-time"),
             (self.reads_first, "--without-initial-token-write"),
+            (self.change.as_ref().is_some_and(|change| change.is_direct), "--without-middle-step"),
             (self.whole, "--whole"),
         ] {
             options.0.extend(is.then(|| name.to_owned()));
@@ -182,6 +191,15 @@ impl Options {
 
 fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{name} {value}: not a number"))
+}
+
+/// Reads numbers, such as `0,1,2`.
+fn numbers(name: &str, value: &str) -> Result<Vec<usize>, String> {
+    value.split(',').map(|word| number(name, word)).collect()
+}
+
+fn list(numbers: &[usize]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn time(name: &str, value: &str) -> Result<Duration, String> {
@@ -272,6 +290,8 @@ mod tests {
             usual().delays(Duration::ZERO, Duration::from_micros(1_500)).notifies(true),
             usual().notifies(false).shortest_ttl(millis(1_500)),
             usual().whole(),
+            usual().changing(&[0, 1, 2], &[2, 3, 4, 5, 6]).clients(4),
+            usual().changing(&[0], &[1]).without_middle_step().servers(3),
         ] {
             assert_eq!(Ok(&experiment), Experiment::parse(experiment.options()).as_ref(), "{experiment:?}");
         }
@@ -293,6 +313,8 @@ mod tests {
         assert_eq!("--lasts 3: not a time, such as 1.5s or 20ms", wrong("--lasts 3"));
         assert_eq!("--locks some: must be plain or mixed", wrong("--locks some"));
         assert_eq!("--faults all: not readable", wrong("--faults all"));
+        assert_eq!("--change 0: not readable", wrong("--change 0"));
+        assert_eq!("--change x: not a number", wrong("--change 0-x"));
         assert_eq!("--drift-factor 1: must be at least 0 and less than 1", wrong("--drift-factor 1"));
         assert_eq!("the incident \"now\" is not readable", wrong("--incidents now"));
     }
