@@ -28,8 +28,6 @@ pub struct Expectations {
     pub settled_after: Duration,
     /// The time limit for a waiter to acquire a free lock.
     pub woken_within: Duration,
-    /// The time by which each waiter that was killed may delay the others once.
-    pub delayed_by_dead: Duration,
     /// The time limit for every waiter to be served, if waiters are in order.
     pub served_within: Option<Duration>,
     /// The limit of locks that are granted to requests that began later, if waiters are in order.
@@ -78,8 +76,6 @@ struct State {
     is_open: bool,
     /// The waiters.
     waiting: BTreeMap<usize, Waiter>,
-    /// The number of waiters that were killed, and have not delayed the others yet.
-    dead: u32,
 }
 
 /// A client that waits.
@@ -132,7 +128,7 @@ impl State {
             }
             EventKind::NotGranted { client, .. } => drop(self.waiting.remove(&client)),
             EventKind::FaultBegins(Place::Client(client), FaultKind::Kill) => {
-                self.dead += u32::from(self.waiting.remove(&client).is_some());
+                self.waiting.remove(&client);
                 self.is_open |= self.standing.as_ref().is_some_and(|standing| standing.holder == client);
             }
             EventKind::Granted { client, token, until, .. } => {
@@ -175,10 +171,7 @@ impl State {
         let free = self.free.take().zip(first).map(|(free, first)| free.max(first));
         if let Some(free) = free.filter(|free| *free >= settled) {
             let took = at.saturating_duration_since(free);
-            let limit = expected.woken_within + expected.delayed_by_dead * self.dead;
-            let delays = took.as_nanos() / expected.delayed_by_dead.as_nanos().max(1);
-            self.dead = self.dead.saturating_sub(u32::try_from(delays).unwrap_or(u32::MAX));
-            if took > limit {
+            if took > expected.woken_within {
                 wrong.push((Invariant::Waking, format!("free for {took:?} while a client waited for it")));
             }
         }
@@ -272,7 +265,6 @@ mod tests {
         let expected = Expectations {
             settled_after: millis(10),
             woken_within: millis(100),
-            delayed_by_dead: millis(50),
             served_within: Some(millis(9_000)),
             overtaken_at_most: Some(1),
             blind: false,
@@ -300,11 +292,6 @@ mod tests {
         assert_eq!(0, violations(idle.granted(201, 1, 1, 9_000)).len(), "no client waited before");
         let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).requested(400, 0).granted(401, 0, 1, 9_000);
         assert_eq!(0, violations(dead).len(), "the waiter was killed");
-        let after_dead = |at| {
-            let dead = held(5_000).requested(31, 2).requested(32, 3).killed(35, 1).killed(36, 3);
-            violations(dead.releasing(40, 0, 0).granted(at, 2, 2, 9_000))
-        };
-        assert_eq!((0, vec![Invariant::Waking]), (after_dead(240).len(), after_dead(241)));
     }
 
     #[test]
