@@ -46,7 +46,8 @@ pub(super) fn expectations(experiment: &Experiment) -> Expectations {
     let notifications =
         if experiment.whole { Notifications::default() } else { notifications(experiment.seed) };
     let minute = Minute::of(experiment.seed);
-    let told_within = if notifications.lost == 0 { SOON } else { SAFETY + SOON };
+    // The first waiter may be told nothing of its reservation, and the next one nothing of its end.
+    let told_within = if notifications.lost == 0 { SOON } else { 2 * SAFETY + SOON };
     // A client may be killed just after it was granted the lock. Its reservations delay the others by a second or two.
     let dead = if minute == Minute::ClientsAreKilled { longest_ttl(experiment.seed) } else { Duration::ZERO };
     // A waiter learns of its turn before the reservation ends.
@@ -99,6 +100,9 @@ impl Minute {
     }
 }
 
+/// The time from the last kill of a client to the end of the minute, by which its keys have expired.
+const LAST_KILL_BEFORE: Duration = Duration::from_secs(20);
+
 /// Lets the clients contend for a minute.
 pub(super) fn contend(seed: u64, simulation: &Simulation, servers: &[Server], clients: &[Client]) {
     simulation.run_for(SETTLED_AFTER);
@@ -110,10 +114,11 @@ pub(super) fn contend(seed: u64, simulation: &Simulation, servers: &[Server], cl
     while simulation.now() < over {
         let away = (0..minority).map(|next| &servers[(minority * turn + next) % servers.len()]);
         let client = &clients[turn % clients.len()];
+        let may_kill = simulation.now() + LAST_KILL_BEFORE < over;
         match minute {
-            Minute::Nothing | Minute::MinorityIsDown => {}
             Minute::ServersRestart => away.clone().for_each(|server| server.crash(Persistence::All)),
-            Minute::ClientsAreKilled => client.kill(),
+            Minute::ClientsAreKilled if may_kill => client.kill(),
+            Minute::Nothing | Minute::MinorityIsDown | Minute::ClientsAreKilled => {}
         }
         simulation.run_for(Duration::from_secs(2));
         match minute {
