@@ -227,7 +227,8 @@ impl Servers {
     pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
         let options = self.options();
         let builder = builder_with(&self.urls, &options)?.node_timeout(self.node_timeout);
-        let builder = builder.node_lists_must_agree(self.node_lists_must_agree);
+        // The label of its announcements. Requests have that of the command line.
+        let builder = builder.node_lists_must_agree(self.node_lists_must_agree).owner(owner(None));
         match &self.previous {
             Some(previous) => builder.previous_nodes(nodes(previous, &options)?).build(),
             None => builder.build(),

@@ -83,8 +83,7 @@ fn a_run_with_another_list_gets_no_lock_if_lists_must_agree() {
     let found = nodes(&cluster, &first, &[]);
     assert_eq!(Some(1), found.status.code(), "{found:?}");
     let shown = text(&found.stdout);
-    // The label of a program that has ended may be gone.
-    assert!(shown.contains("differs") && shown.contains("A and B"), "{shown}");
+    assert!(shown.contains("differs, announced by ") && shown.contains("A and B"), "{shown}");
     let found = nodes(&cluster, &first, &["--json"]);
     let json: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
     let announced = json[1]["lists"].as_array().unwrap();
