@@ -1,4 +1,4 @@
-//! Whether the votes of nodes count, if the node lists of programs must agree.
+//! Decides whether the votes of nodes count, if the node lists of programs must agree.
 //!
 //! Two programs that do not exclude each other have no list in common. Each of them claims its lists on its nodes: one
 //! list in the first place of a node, two lists in the place for changes. Only one announcement can be in a place. A

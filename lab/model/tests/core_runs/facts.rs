@@ -9,7 +9,7 @@ use redlock_testkit::Operation;
 
 use crate::world::{Happened, Moment, NODE_TIMEOUT};
 
-/// What a client that makes one request knows.
+/// The progress of a client that makes one request, according to its history.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) token: Option<TokenNumber>,
