@@ -65,7 +65,7 @@ pub(super) fn expectations(experiment: &Experiment) -> Expectations {
         woken_within: told_within + dead,
         served_within: if notifications.lost > 500 { MINUTE } else { MINUTE * 2 / 3 },
         overtaken_at_most: minute.overtaken_at_most().filter(|_| is_ordered),
-        blind: notifications.spurious > 0 || notifications.lost > 500 && is_down,
+        blind: notifications.spurious > 0,
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Expectations {
     pub served_within: Duration,
     /// The limit of locks that are granted to requests that began later, if waiters are in order.
     pub overtaken_at_most: Option<u32>,
-    /// `true` if most notifications have no cause or are lost, so that waiters poll, or believe that a lock has expired.
+    /// `true` if waiters poll because many notifications have no cause.
     pub blind: bool,
 }
 
@@ -58,12 +58,12 @@ struct Standing {
     since: Instant,
     /// The deadline; `None` if it is kept alive.
     until: Option<Instant>,
-    /// The extensions, by the requests to one server.
-    extensions: BTreeSet<u64>,
+    /// The extensions that were sent to each server. Some servers may be down.
+    extensions: BTreeMap<usize, u32>,
     /// The attempts of other clients meanwhile.
     attempts: BTreeMap<usize, BTreeSet<TokenNumber>>,
     watches: BTreeMap<(usize, usize), u32>,
-    /// The attempts and releases of other clients on each server meanwhile, which may change the key there.
+    /// The attempts of other clients on each server meanwhile. A server without the lock may be reserved by each.
     changes: BTreeMap<usize, u32>,
 }
 
@@ -198,24 +198,22 @@ impl State {
 
 impl Standing {
     fn new(token: TokenNumber, holder: usize, since: Instant, until: Instant) -> Self {
-        let (extensions, attempts) = (BTreeSet::new(), BTreeMap::new());
+        let (extensions, attempts) = (BTreeMap::new(), BTreeMap::new());
         let (watches, changes) = (BTreeMap::new(), BTreeMap::new());
         Self { token, holder, since, until: Some(until), extensions, attempts, watches, changes }
     }
 
     fn sent(&mut self, request: Request, at: Instant) {
-        let Request { client, server, operation, token, call } = request;
-        if operation == Operation::Extend && server == 0 && token == self.token {
-            self.extensions.insert(call);
+        let Request { client, server, operation, token, .. } = request;
+        if operation == Operation::Extend && token == self.token {
+            *self.extensions.entry(server).or_default() += 1;
         }
         if client == self.holder || at < self.since + NOTED_AFTER {
             return;
         }
-        if matches!(operation, Operation::Acquire | Operation::Release) {
-            *self.changes.entry(server).or_default() += 1;
-        }
         match operation {
             Operation::Acquire => {
+                *self.changes.entry(server).or_default() += 1;
                 self.attempts.entry(client).or_default().insert(token);
             }
             Operation::Watch => *self.watches.entry((client, server)).or_default() += 1,
@@ -227,7 +225,7 @@ impl Standing {
     fn costs(self, at: Instant, expected: &Expectations) -> Vec<(Invariant, String)> {
         let lasted = at.saturating_duration_since(self.since);
         let times = |every: Duration| u32::try_from(lasted.as_nanos() / every.as_nanos()).unwrap_or(u32::MAX);
-        let extensions = u32::try_from(self.extensions.len()).unwrap_or(u32::MAX);
+        let extensions = self.extensions.values().max().copied().unwrap_or_default();
         let mut wrong = Vec::new();
         // Recovered servers also cause notifications.
         let most = 4 + times(SAFETY) + times(NOTED_AFTER) + extensions / 4;
