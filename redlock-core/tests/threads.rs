@@ -63,6 +63,23 @@ fn an_attempt_that_fails_at_once_leaves_nothing_behind() {
     assert_eq!(0, left(&nodes));
 }
 
+/// The comparison of node lists begins with the first lock. Here it is under way on another thread at the close.
+#[test]
+fn a_client_that_is_closed_at_once_leaves_no_announcement_behind() {
+    let runtime = several_threads();
+    let nodes = ordered_nodes();
+    for _ in 0..2_000 {
+        let listed = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+        let builder = Redlock::builder(TokioRuntime::new()).nodes(listed).compare_node_lists(true);
+        let redlock = builder.build().unwrap();
+        runtime.block_on(async {
+            redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
+            redlock.close().await;
+        });
+        assert_eq!(0, left(&nodes));
+    }
+}
+
 #[test]
 fn a_guard_dropped_outside_of_the_runtime_is_released_in_it() {
     let runtime = several_threads();

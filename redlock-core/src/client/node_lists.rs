@@ -66,7 +66,7 @@ pub(crate) struct NodeLists {
     rejected: AtomicBool,
     /// True once the lists were compared by the task.
     compared: AtomicBool,
-    /// Notified at each comparison.
+    /// Notified at each comparison of the task, and when the task ends.
     changed: Event,
     ended: Event,
 }
@@ -77,6 +77,7 @@ struct Running(Arc<NodeLists>);
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.runs.store(false, Ordering::Relaxed);
+        self.0.changed.notify(usize::MAX);
     }
 }
 
@@ -191,14 +192,37 @@ impl NodeLists {
                 break;
             }
         }
-        // `close` retracts, so that it need not wait for this task, whose runtime may not be driven any more.
+        // `close` retracts itself: the runtime of this task may not be driven any more.
         if !nodes.is_closed() {
             self.retract(nodes).await;
         }
     }
 
+    /// Retracts the announcement on all nodes when the client is closed.
+    ///
+    /// A comparison of the task that has begun may still announce, so this waits for its end first, for one node timeout
+    /// at most.
+    pub(crate) async fn close(&self, nodes: &Arc<Nodes>) {
+        if nodes.agreement.is_some() {
+            return;
+        }
+        let (end, mut alarm) = (nodes.now() + nodes.rules.node_timeout, Alarm::default());
+        loop {
+            let mut changed = self.changed.listen();
+            if !self.runs.load(Ordering::Relaxed) || nodes.now() >= end {
+                break;
+            }
+            poll_fn(|cx| match Pin::new(&mut changed).poll(cx) {
+                Poll::Pending => alarm.poll_at(&*nodes.runtime, end, cx),
+                ready @ Poll::Ready(()) => ready,
+            })
+            .await;
+        }
+        self.retract(nodes).await;
+    }
+
     /// Retracts the announcement on all nodes, if there is one, and votes count without it.
-    pub(crate) async fn retract(&self, nodes: &Arc<Nodes>) {
+    async fn retract(&self, nodes: &Arc<Nodes>) {
         if nodes.agreement.is_some() {
             return;
         }

@@ -348,7 +348,7 @@ impl Redlock {
     ///
     /// This applies to all clones. Outstanding work is the rounds in flight, and the pending cleanup on all nodes.
     /// Guards that are still held can be extended and released afterwards. At the end, the announcement of the
-    /// [node list](crate::Builder::compare_node_lists) is deleted, which takes at most the node timeout.
+    /// [node list](crate::Builder::compare_node_lists) is deleted, which takes at most twice the node timeout.
     ///
     /// Returns the number of cleanups that were abandoned since the `Redlock` was built, counted as claims on single
     /// nodes. Their keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged no
@@ -389,7 +389,7 @@ impl Redlock {
             changed.await;
         }
         if let (Some(lists), Ok(())) = (&self.0.node_lists, self.0.runtime.check()) {
-            lists.retract(&self.0).await;
+            lists.close(&self.0).await;
         }
         self.0.abandoned_cleanup()
     }
