@@ -1,93 +1,101 @@
-//! A service that rejects stale writers: every request under the lock carries the fencing token in a header, including
-//! requests that only read.
-//!
-//! Requests and responses are plain values here. They represent those of any protocol.
+//! A web service that rejects stale writers, with axum: an extractor reads the fencing token from a header of every
+//! request under the lock, including requests that only read.
 //!
 //! `cargo run -p redlock-examples --example fenced_service`
 #![allow(clippy::print_stdout)] // prints each step
 
 use std::error::Error;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redlock_examples::Nodes;
+use axum::extract::{FromRequestParts, State};
+use axum::http::{StatusCode, request::Parts};
+use axum::{Router, routing::get};
+use redlock_examples::{Nodes, send};
 use redlock_redis_rs::FencingToken;
+use tokio::net::TcpListener;
 
 const TTL: Duration = Duration::from_millis(500);
 
-/// A `GET /document` or `PUT /document`, with the header `Fencing-Token`.
-struct Request<'a> {
-    fencing_token: Option<&'a str>,
-    /// The new content of a `PUT`.
-    body: Option<&'a str>,
-}
+/// The fencing token of a request, from its header `Fencing-Token`.
+struct Fence(FencingToken);
 
-#[derive(Debug, PartialEq, Eq)]
-enum Response {
-    Ok(String),
-    /// 412: the service has seen a greater token.
-    PreconditionFailed,
-    /// 428: a request without a token cannot be distinguished from a stale one.
-    PreconditionRequired,
+impl<S: Sync> FromRequestParts<S> for Fence {
+    type Rejection = StatusCode;
+
+    /// A request without a token is rejected, because it cannot be distinguished from a stale one.
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, StatusCode> {
+        let header = parts.headers.get("fencing-token").and_then(|value| value.to_str().ok());
+        let token = header.and_then(|value| value.parse().ok()).and_then(FencingToken::new);
+        token.map(Self).ok_or(StatusCode::PRECONDITION_REQUIRED)
+    }
 }
 
 /// The document and the greatest token so far, under one mutex, so check and write are one step.
 #[derive(Default)]
-struct Service(Mutex<(Option<FencingToken>, String)>);
+struct Document(Mutex<(Option<FencingToken>, String)>);
 
-impl Service {
-    fn respond(&self, request: &Request<'_>) -> Response {
-        let token = request.fencing_token.and_then(|header| header.parse().ok()).and_then(FencingToken::new);
-        let Some(token) = token else { return Response::PreconditionRequired };
-        // No code between the two writes below can panic.
+impl Document {
+    /// Accesses the document, unless it has seen a greater token.
+    fn access<T>(
+        &self,
+        Fence(token): &Fence,
+        action: impl FnOnce(&mut String) -> T,
+    ) -> Result<T, StatusCode> {
+        // No action of this service panics between two writes.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (seen, document) = &mut *state;
-        if *seen > Some(token) {
-            return Response::PreconditionFailed;
+        if *seen > Some(*token) {
+            return Err(StatusCode::PRECONDITION_FAILED);
         }
-        // This applies to a `GET` too: a client that reads first rejects older tokens from then on.
-        *seen = Some(token);
-        if let Some(body) = request.body {
-            body.clone_into(document);
-        }
-        Response::Ok(document.clone())
+        *seen = Some(*token);
+        Ok(action(document))
     }
+}
 
-    fn get(&self, fencing_token: &str) -> Response {
-        self.respond(&Request { fencing_token: Some(fencing_token), body: None })
-    }
+/// Registers the token, too: a client that reads first rejects older tokens from then on.
+async fn read(fence: Fence, State(document): State<Arc<Document>>) -> Result<String, StatusCode> {
+    document.access(&fence, |document| document.clone())
+}
 
-    fn put(&self, fencing_token: &str, body: &str) -> Response {
-        self.respond(&Request { fencing_token: Some(fencing_token), body: Some(body) })
-    }
+async fn write(fence: Fence, State(document): State<Arc<Document>>, body: String) -> Result<(), StatusCode> {
+    document.access(&fence, |document| *document = body)
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (nodes, service) = (Nodes::new(), Service::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let service = listener.local_addr()?;
+    let router = Router::new().route("/document", get(read).put(write)).with_state(Arc::default());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let request = async |method: &str, token: Option<FencingToken>, body: &str| {
+        let header = token.map(|token| format!("fencing-token: {token}\r\n")).unwrap_or_default();
+        send(service, &format!("{method} /document"), &header, body).await
+    };
+
+    let nodes = Nodes::new();
     let (first, second) = (nodes.program()?, nodes.program()?);
 
     // The first client reads and is paused. It does not run until the comment "continues".
     let guard = first.lock("document", TTL).fenced().await?;
-    let earlier = guard.fencing_token().ok_or("a fenced lock has a token")?.to_string();
-    assert_eq!(Response::Ok(String::new()), service.get(&earlier));
+    let earlier = guard.fencing_token();
+    assert_eq!("HTTP/1.1 200 OK", request("GET", earlier, "").await?);
 
     // Its lock expires. The second client acquires it and reads.
     let guard = second.lock("document", TTL).fenced().await?;
-    let later = guard.fencing_token().ok_or("a fenced lock has a token")?.to_string();
-    assert_eq!(Response::Ok(String::new()), service.get(&later));
+    let later = guard.fencing_token();
+    assert_eq!("HTTP/1.1 200 OK", request("GET", later, "").await?);
 
     // The first client continues as if it still held the lock.
-    let response = service.put(&earlier, "by the first");
-    println!("first client, with {earlier}: {response:?}");
-    assert_eq!(Response::PreconditionFailed, response);
+    let response = request("PUT", earlier, "by the first").await?;
+    println!("first client: {response}");
+    assert_eq!("HTTP/1.1 412 Precondition Failed", response);
 
-    let response = service.put(&later, "by the second");
-    println!("second client, with {later}: {response:?}");
-    assert_eq!(Response::Ok("by the second".to_owned()), response);
+    let response = request("PUT", later, "by the second").await?;
+    println!("second client: {response}");
+    assert_eq!("HTTP/1.1 200 OK", response);
 
-    let response = service.respond(&Request { fencing_token: None, body: Some("without a lock") });
-    assert_eq!(Response::PreconditionRequired, response);
+    assert_eq!("HTTP/1.1 428 Precondition Required", request("PUT", None, "without a lock").await?);
     Ok(())
 }
 

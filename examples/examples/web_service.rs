@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::{Router, http::StatusCode, routing::post};
-use redlock_examples::{Nodes, post_to};
+use redlock_examples::{Nodes, send};
 use redlock_redis_rs::{ErrorKind, Lease, Redlock};
 use tokio::sync::{Semaphore, watch};
 use tokio::{net::TcpListener, task::JoinSet, time::timeout};
@@ -63,7 +63,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (stop, stopped) = watch::channel(());
     for _ in 0..2 {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        requests.spawn(post_to(listener.local_addr()?, "/invoices/42/charge"));
+        let address = listener.local_addr()?;
+        requests.spawn(async move { send(address, "POST /invoices/42/charge", "", "").await });
         let (app, mut stopped) = (App { redlock: nodes.program()?, bank: bank.clone() }, stopped.clone());
         machines.spawn(serve(listener, app, async move { drop(stopped.changed().await) }));
     }

@@ -1,10 +1,13 @@
-//! Examples that need more than redlock: a database, a web framework or a plain client.
+//! Examples that need more than redlock: a database, a web framework, a scheduler or a plain client.
 //!
 //! | example | shows | chapter |
 //! |---|---|---|
+//! | `cron` | a schedule on several machines, with tokio-cron-scheduler | `docs/patterns.md` |
 //! | `fenced_row` | a row in SQLite that rejects stale writers | `docs/fencing.md` |
 //! | `fenced_value` | a value in Redis that rejects stale writers | `docs/fencing.md` |
-//! | `fenced_service` | a service that rejects stale writers | `docs/fencing.md` |
+//! | `fenced_service` | a web service that rejects stale writers, with axum | `docs/fencing.md` |
+//! | `job_queue` | a queue of jobs with several workers, with apalis | `docs/patterns.md` |
+//! | `opentelemetry` | traces and metrics over OTLP | `docs/monitoring.md` |
 //! | `prometheus` | the metrics as Prometheus scrapes them, with axum | `docs/monitoring.md` |
 //! | `sql_backend` | a node in SQLite, with the SQL of the chapter | `docs/custom-backends.md` |
 //! | `web_service` | a web service whose requests lock, with axum | `docs/patterns.md` |
@@ -47,14 +50,19 @@ impl Nodes {
     }
 }
 
-/// Sends an empty `POST` over HTTP, and returns the status line of the response.
+/// Sends a request over HTTP, such as `GET /document`, and returns the status line of the response.
+///
+/// Each of the headers ends with `\r\n`.
 ///
 /// # Errors
 ///
 /// Fails if there is no connection, or if it is lost.
-pub async fn post_to(server: SocketAddr, path: &str) -> io::Result<String> {
+pub async fn send(server: SocketAddr, request: &str, headers: &str, body: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(server).await?;
-    let request = format!("POST {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\r\n");
+    let length = body.len();
+    let request = format!(
+        "{request} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    );
     stream.write_all(request.as_bytes()).await?;
     let mut response = String::new();
     stream.read_to_string(&mut response).await?;
