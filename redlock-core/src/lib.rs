@@ -225,3 +225,8 @@ pub use crate::types::position::Position;
 pub use crate::types::report::{NodeReport, Outcome, ReleaseOutcome};
 pub use crate::types::resource::{IntoResource, IntoResources, Resource, Resources};
 pub use crate::types::token::Fingerprint;
+
+/// Compiles the examples of the README with the doctests.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

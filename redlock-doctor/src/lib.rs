@@ -435,3 +435,8 @@ async fn ask<C: Connector>(connector: &C, options: &Options, settings: Preflight
     let is_chosen = connector.sentinels().is_some();
     Facts { label: connector.label().to_owned(), is_chosen, state: queries.await }
 }
+
+/// Compiles the examples of the README with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

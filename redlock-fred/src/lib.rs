@@ -236,3 +236,8 @@ pub use crate::builder::builder;
 pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection, nodes};
 pub use crate::connection::{Connection, Connector};
 pub use crate::shared::BorrowedConnection;
+
+/// Compiles the examples of the README with the doctests.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -223,7 +223,8 @@ pub use crate::connection::{Connection, Connector};
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::shared::BorrowedConnection;
 
-/// Compiles the example of the README with the doctests.
+/// Compiles the examples of both READMEs with the doctests.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
