@@ -114,6 +114,8 @@
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `relay` | the function `relayed`, for bounds on the replies of servers: see [Hostile servers](#hostile-servers) |
 //! | `tls-rustls` | `rediss://` over rustls |
+//! | `ring` (default) | the cryptography of rustls; fred compiles it in any case |
+//! | `aws-lc-rs` | another cryptography of rustls, which replaces ring; its build needs a C compiler |
 //! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
 //!
 //! fred runs only on tokio, so the runtime of [`Options`] must be a tokio one.
@@ -162,9 +164,11 @@
 //!
 //! A `rediss://` URL checks the server's certificate against the root certificates of the system. The feature
 //! `tls-rustls` uses rustls, the feature `tls-native-tls` the TLS library of the platform. Without either, parsing the
-//! URL fails. To use a private CA or a client certificate, set [`Options::root_certificates`] and
-//! [`Options::client_identity`]. On Linux, the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other root
-//! certificates of the system.
+//! URL fails. rustls uses the cryptography provider of the process, if the program has installed one. Otherwise, it uses
+//! that of the feature `aws-lc-rs` or `ring`.
+//!
+//! To use a private CA or a client certificate, set [`Options::root_certificates`] and [`Options::client_identity`]. On
+//! Linux, the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other root certificates of the system.
 //!
 //! # Untrusted names and leases
 //!

@@ -114,6 +114,8 @@
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
+//! | `ring` (default) | the cryptography of rustls |
+//! | `aws-lc-rs` | another cryptography of rustls, which replaces ring; its build needs a C compiler |
 //! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
 //!
 //! Nodes require one of the two runtimes: without `tokio` and `smol`, this crate only re-exports `redlock-core`.
@@ -164,7 +166,8 @@
 //!
 //! A `rediss://` URL checks the server's certificate against the root certificates of the system. The feature
 //! `tls-rustls` uses rustls, the feature `tls-native-tls` the TLS library of the platform. Without either, parsing the
-//! URL fails. rustls uses the cryptography provider of the process, and ring if there is none.
+//! URL fails. rustls uses the cryptography provider of the process, if the program has installed one. Otherwise, it uses
+//! that of the feature `aws-lc-rs` or `ring`.
 //!
 //! To use a private CA or a client certificate, set [`Options::root_certificates`] and [`Options::client_identity`]
 //! (`examples/tls.rs`). On Linux, the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other root

@@ -1,7 +1,7 @@
 //! The cryptography provider of rustls belongs to the application: this library installs none for the process.
 //!
 //! A single test, so that no other test shares its process.
-#![cfg(all(feature = "tokio", feature = "tls-rustls"))]
+#![cfg(all(feature = "tokio", feature = "tls-rustls", feature = "ring"))]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use redlock_redis_rs::node::{LockNode, Request};
