@@ -32,14 +32,16 @@ Environment, if the option is missing:
   REDLOCK_CONFIG         the configuration file
   REDLOCK_USER, REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE
   REDLOCK_CACERT, REDLOCK_CERT, REDLOCK_KEY
-  REDLOCK_KEY_PREFIX, REDLOCK_NODE_TIMEOUT, REDLOCK_LONGEST_TTL
+  REDLOCK_KEY_PREFIX, REDLOCK_NODE_TIMEOUT, REDLOCK_LONGEST_TTL,
+  REDLOCK_CLOCK_DRIFT_FACTOR
   REDLOCK_NODE_LISTS_MUST_AGREE  true or false
   REDLOCK_HANDLE         the handle for `extend` and `unlock`
 
 Files: ~/.config/redlock/config.toml, or else /etc/redlock/config.toml, in TOML:
   nodes = [\"rediss://10.0.0.1\", \"rediss://10.0.0.2\", \"rediss://10.0.0.3\"]
   previous_nodes, user, password, password_file, ca_file, cert_file, key_file,
-  key_prefix, node_timeout, longest_ttl, node_lists_must_agree";
+  key_prefix, node_timeout, longest_ttl, clock_drift_factor,
+  node_lists_must_agree";
 
 /// Options of all commands.
 #[derive(Clone, Debug, Default, Args)]
@@ -80,6 +82,9 @@ pub(crate) struct Shared {
     /// The longest TTL of all programs. A server that may have lost locks does not count until they have expired
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, global = true)]
     pub(crate) longest_ttl: Option<Duration>,
+    /// The largest difference between clocks, as a part of the TTL: 0.01 is 1 %. Set it in all programs [default: 0.01]
+    #[arg(long, value_name = "FACTOR", global = true)]
+    pub(crate) clock_drift_factor: Option<f64>,
     /// Servers do not count if another program lists other servers. Set it in all programs
     #[arg(long, global = true)]
     pub(crate) node_lists_must_agree: bool,

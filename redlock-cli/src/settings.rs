@@ -32,7 +32,7 @@ pub(crate) const SECRET_VARIABLES: [&str; 3] =
     ["REDLOCK_NODES", "REDLOCK_PREVIOUS_NODES", "REDLOCK_PASSWORD"];
 
 /// The servers and how to reach them. It contains secrets.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Servers {
     urls: Vec<String>,
     /// The servers that were used before, while the servers are changed.
@@ -43,6 +43,9 @@ pub(crate) struct Servers {
     pub(crate) node_timeout: Duration,
     /// The longest TTL, if restart admission is enabled.
     pub(crate) longest_ttl: Option<Duration>,
+    /// That of the library if it is missing.
+    #[serde(default)]
+    clock_drift_factor: Option<f64>,
     #[serde(default)]
     node_lists_must_agree: bool,
 }
@@ -96,6 +99,7 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
     let key_prefix = key_prefix.or(file.key_prefix.clone().map(Into::into)).unwrap_or_default();
     let timeout = environment.text("REDLOCK_NODE_TIMEOUT")?.or(file.node_timeout.clone());
     let longest_ttl = environment.text("REDLOCK_LONGEST_TTL")?.or(file.longest_ttl.clone());
+    let drift = environment.number("REDLOCK_CLOCK_DRIFT_FACTOR")?.or(file.clock_drift_factor);
     let must_agree = environment.truth("REDLOCK_NODE_LISTS_MUST_AGREE")?.or(file.node_lists_must_agree);
     let servers = Servers {
         urls,
@@ -104,6 +108,7 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
         key_prefix: key_prefix.into_encoded_bytes(),
         node_timeout: either("node timeout", args.node_timeout, timeout)?.unwrap_or(NODE_TIMEOUT),
         longest_ttl: either("longest TTL", args.longest_ttl, longest_ttl)?,
+        clock_drift_factor: args.clock_drift_factor.or(drift),
         node_lists_must_agree: args.node_lists_must_agree || must_agree.unwrap_or(false),
     };
     Ok(Found { servers, warnings })
@@ -214,6 +219,14 @@ impl Environment {
         text.map_err(|_| Failure::config(format!("{name} is not UTF-8")))
     }
 
+    fn number(&self, name: &str) -> Result<Option<f64>, Failure> {
+        let parse = |text: String| {
+            let wrong = |_| Failure::config(format!("{name} must be a number such as 0.01, not {text:?}"));
+            text.parse().map_err(wrong)
+        };
+        self.text(name)?.map(parse).transpose()
+    }
+
     fn truth(&self, name: &str) -> Result<Option<bool>, Failure> {
         let parse = |text: String| {
             text.parse().map_err(|_| Failure::config(format!("{name} must be true or false, not {text:?}")))
@@ -229,6 +242,10 @@ impl Servers {
         let builder = builder_with(&self.urls, &options)?.node_timeout(self.node_timeout);
         // The label of its announcements. Requests have that of the command line.
         let builder = builder.node_lists_must_agree(self.node_lists_must_agree).owner(owner(None));
+        let builder = match self.clock_drift_factor {
+            Some(factor) => builder.clock_drift_factor(factor),
+            None => builder,
+        };
         match &self.previous {
             Some(previous) => builder.previous_nodes(nodes(previous, &options)?).build(),
             None => builder.build(),
@@ -344,6 +361,7 @@ mod tests {
             key_prefix: Vec::new(),
             node_timeout: NODE_TIMEOUT,
             longest_ttl: None,
+            clock_drift_factor: None,
             node_lists_must_agree: false,
         };
         let shown = format!("{servers:?} {servers:#?}");

@@ -12,7 +12,7 @@ use crate::request::{Kind, NotAcquired, Slot};
 use crate::settings::Servers;
 
 /// The lock that the keeper acquires, and its servers. Secrets are sent here, never in arguments.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The process of the supervisor.
     pub(crate) supervisor: i32,
@@ -48,7 +48,7 @@ pub(crate) enum Wait {
 }
 
 /// A message of the supervisor.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ToKeeper {
     /// The first message.
     Task(Box<Task>),

@@ -25,6 +25,7 @@ pub(super) struct File {
     pub(super) key_prefix: Option<String>,
     pub(super) node_timeout: Option<String>,
     pub(super) longest_ttl: Option<String>,
+    pub(super) clock_drift_factor: Option<f64>,
     pub(super) node_lists_must_agree: Option<bool>,
 }
 
@@ -101,6 +102,10 @@ fn wrong_type(text: &str) -> Option<String> {
     if table.get(field).is_some_and(|value| !value.is_bool()) {
         return Some(format!("`{field}` must be true or false"));
     }
+    let field = "clock_drift_factor";
+    if table.get(field).is_some_and(|value| !value.is_float()) {
+        return Some(format!("`{field}` must be a number such as 0.01"));
+    }
     let field = TEXTS.iter().find(|field| table.get(**field).is_some_and(|value| !value.is_str()))?;
     Some(format!("`{field}` must be a string in quotes"))
 }
@@ -161,6 +166,9 @@ mod tests {
         let error = parse("node_lists_must_agree = 'yes'").err().unwrap();
         assert!(error.ends_with("line 1: `node_lists_must_agree` must be true or false"), "{error}");
         assert_eq!(Some(true), parse("node_lists_must_agree = true").unwrap().node_lists_must_agree);
+        let error = parse("clock_drift_factor = '1 %'").err().unwrap();
+        assert!(error.ends_with("line 1: `clock_drift_factor` must be a number such as 0.01"), "{error}");
+        assert_eq!(Some(0.05), parse("clock_drift_factor = 0.05").unwrap().clock_drift_factor);
         for field in TEXTS {
             assert!(parse(&format!("{field} = '1'")).is_ok(), "{field}");
             let error = parse(&format!("{field} = 1")).err().unwrap();

@@ -170,6 +170,32 @@ fn the_configuration_file_is_found() {
 }
 
 #[test]
+fn the_drift_factor_is_that_of_the_option_the_environment_or_the_file() {
+    let cluster = Cluster::new();
+    let file = cluster.path("config.toml");
+    private(&file, "clock_drift_factor = 0.03\n");
+    let doctor = ["doctor", "--observe", "0", "--json", "--config", file.to_str().unwrap()];
+    let factor = |option: &[&str], variable: Option<&str>| {
+        let mut command = cluster.redlock([&doctor, option].concat());
+        let found = output(command.envs(variable.map(|value| ("REDLOCK_CLOCK_DRIFT_FACTOR", value))));
+        (found.status.code(), text(&found.stdout) + &text(&found.stderr))
+    };
+    for (option, variable, expected) in [
+        (&["--clock-drift-factor", "0.05"][..], Some("0.04"), 0.05),
+        (&[], Some("0.04"), 0.04),
+        (&[], None, 0.03),
+    ] {
+        let (_, shown) = factor(option, variable);
+        assert!(shown.contains(&format!("\"clock_drift_factor\":{expected}")), "{shown}");
+    }
+    let expected = "a clock drift factor of 1.5 is not in 0.0..1.0";
+    for (variable, expected) in [("1 %", "must be a number such as 0.01, not \"1 %\""), ("1.5", expected)] {
+        let (code, shown) = factor(&[], Some(variable));
+        assert!(code == Some(78) && shown.contains(expected), "{code:?} {shown}");
+    }
+}
+
+#[test]
 fn a_server_without_tls_is_the_reported_cause() {
     let cluster = Cluster::new();
     let nodes: Vec<_> =

@@ -58,7 +58,7 @@ pub(crate) enum Event {
 }
 
 /// An action of the supervisor.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Action {
     Spawn(Held),
     /// Forwards a signal to the command's group, or only to the command if it has no separate group.
