@@ -518,6 +518,7 @@ macro_rules! __cases {
             tls {
                 a_certificate_of_an_unknown_authority_is_rejected
                 chosen_certificates_are_used
+                sentinels_and_the_master_that_they_name_are_reached
                 the_authorities_of_the_system_are_trusted
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
                 connects_to_the_server_in_the_environment

@@ -7,6 +7,8 @@ use std::process::Command;
 use redlock_testkit::RedisServer;
 use tempfile::TempDir;
 
+use crate::sentinels::until;
+
 /// A server whose certificate is valid for `localhost` and the loopback addresses.
 pub struct Secure {
     /// The port on 127.0.0.1.
@@ -58,13 +60,26 @@ impl Secure {
         let signed = ["-CA", &authority, "-CAkey", &key, "-keyout", &secret, "-out", &certificate];
         openssl(folder.path(), &[&new[..], &leaf, &signed].concat());
 
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-        let listen = ["--tls-port", &port, "--bind", "127.0.0.1", "::1", "--tls-auth-clients", policy];
-        let files =
-            ["--tls-cert-file", &certificate, "--tls-key-file", &secret, "--tls-ca-cert-file", &authority];
-        let args = listen.iter().chain(&files);
-        let server = args.fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start();
+        let (port, server) = with_tls(folder.path(), policy, &[]);
         Self { port, authority: authority.into(), _server: server, folder }
+    }
+
+    /// Starts sentinels with TLS that watch this server as the service `locks`, and waits until they know each other.
+    /// Returns their ports, and the sentinels.
+    pub(crate) fn sentinels(&self, count: usize) -> Vec<(String, RedisServer)> {
+        let sentinel = |_| with_tls(self.folder.path(), "no", &["--sentinel", "--tls-replication", "yes"]);
+        let sentinels: Vec<_> = (0..count).map(sentinel).collect();
+        for (_, sentinel) in &sentinels {
+            let quorum = (count / 2 + 1).to_string();
+            sentinel.command(&["SENTINEL", "MONITOR", "locks", "127.0.0.1", &self.port, &quorum]);
+        }
+        let others = format!("num-other-sentinels\n{}\n", count - 1);
+        until("the sentinels know each other", || {
+            sentinels
+                .iter()
+                .all(|(_, sentinel)| sentinel.command(&["SENTINEL", "MASTER", "locks"]).contains(&others))
+        });
+        sentinels
     }
 
     /// Returns the contents of a file such as `server.pem` or `server.key`.
@@ -80,6 +95,18 @@ impl Secure {
     pub fn url(&self) -> String {
         format!("rediss://localhost:{}", self.port)
     }
+}
+
+/// Starts a server with a port for TLS, beside the one for the tests. Returns that port.
+fn with_tls(folder: &Path, policy: &str, more: &[&str]) -> (String, RedisServer) {
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let listen = ["--tls-port", &port, "--bind", "127.0.0.1", "::1", "--tls-auth-clients", policy];
+    let (certificate, key, authority) = (file("server.pem"), file("server.key"), file("ca.pem"));
+    let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-ca-cert-file", &authority];
+    let args = more.iter().chain(&listen).chain(&files);
+    let server = args.fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start();
+    (port, server)
 }
 
 fn openssl(folder: &Path, args: &[&str]) {

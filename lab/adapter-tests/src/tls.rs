@@ -9,6 +9,8 @@ use redlock_wire::{Command, Connection, Connector, Hub, Options, Reply, Sent};
 use crate::Adapter;
 use crate::node::{claim, minute};
 use crate::secure::Secure;
+use crate::servers::NODE_TIMEOUT;
+use crate::servers::admission::vouch;
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter>() {
@@ -62,6 +64,27 @@ pub(crate) async fn chosen_certificates_are_used<A: Adapter>() {
         node::Reply::Granted,
         node.call(Request::Acquire(claim("a", "mine"), minute())).await.unwrap()
     );
+}
+
+/// The sentinels name the server by its address, for which its certificate is valid.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn sentinels_and_the_master_that_they_name_are_reached<A: Adapter>() {
+    let secure = Secure::start();
+    let sentinels = secure.sentinels(3);
+    let hosts: Vec<_> = sentinels.iter().map(|(port, _)| format!("localhost:{port}")).collect();
+    let url = format!("rediss+sentinel://{}/locks", hosts.join(","));
+
+    let stranger = A::node(url.clone(), &Options::tokio()).unwrap();
+    let error = stranger.call(Request::Acquire(claim("a", "mine"), minute())).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind(), "no authority is known: {error}");
+
+    let options = Options::tokio().root_certificates(secure.file("ca.pem"));
+    let redlock = A::builder_with([url], &options).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    // The server is new, so it may have lost locks.
+    vouch(&redlock, 1).await;
+    let guard = redlock.lock("a", Duration::from_secs(10)).await.unwrap();
+    guard.release().await.unwrap();
+    redlock.close().await;
 }
 
 fn packed<C: Connection>(_: &C, command: Command<'_>) -> C::Packed {

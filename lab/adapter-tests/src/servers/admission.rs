@@ -32,7 +32,7 @@ async fn vouched<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     redlock
 }
 
-pub(super) async fn vouch(redlock: &Redlock, nodes: usize) {
+pub(crate) async fn vouch(redlock: &Redlock, nodes: usize) {
     for index in 0..nodes {
         redlock.vouch(index).await.unwrap();
     }
