@@ -109,7 +109,8 @@ function handle(incident, index) {
     move: (event, by) => { created.style.transform = `translate(${by.x}px, ${by.y}px)`; },
     drop: (event, by) => {
       created.style.transform = "";
-      const at = incident.at + Math.round((picture.timeAt(by.from.x + by.x) - picture.timeAt(by.from.x)) * 1000);
+      // The axis is not even, so the time is that of the new left edge.
+      const at = Math.round(picture.timeAt(created.getBoundingClientRect().left + by.x) * 1000);
       moved(index, incident, at, laneOf(kindOf(incident), event.clientY));
     },
   });

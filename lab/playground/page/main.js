@@ -49,7 +49,6 @@ function show(loaded, start) {
   byId("title").textContent = view.title;
   byId("text").textContent = view.sentences.join(" ");
   picture.show(view.picture, `Timeline: ${view.title}. ${result()}`);
-  // If the run is not played, the cursor is at its marked moment.
   player.load(view, start ?? view.moment);
   byId("result").textContent = result();
   byId("violations").replaceChildren(...view.violations.map(violation));
@@ -93,17 +92,14 @@ async function changedIncidents(list, index) {
   if (await changed({ ...view.setup, incidents: list })) incidents.focus(index);
 }
 
-// Opens an address of the page, and plays it unless the reader prefers reduced motion.
-async function open(query, { push, plays }) {
-  const isShown = await run({ address: query }, { start: plays ? 0 : null, push });
-  if (isShown && plays) player.start();
-}
+// Opens an address of the page.
+const open = (query, { push }) => run({ address: query }, { push });
 
 function follow(event) {
   const link = event.target.closest("a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  open(link.search, { push: true, plays: true });
+  open(link.search, { push: true });
 }
 
 async function begin() {
@@ -121,13 +117,13 @@ async function begin() {
     edit.open = true;
     await run({ setup: catalog.blank }, { push: true });
   });
-  await open(location.search, { push: false, plays: false });
+  await open(location.search, { push: false });
   if (!view) await run({ address: catalog.stories[0].address });
 }
 
 edit.addEventListener("toggle", showHandles);
 byId("copy").addEventListener("click", () => navigator.clipboard.writeText(address.value));
-addEventListener("popstate", () => open(location.search, { push: false, plays: false }));
+addEventListener("popstate", () => open(location.search, { push: false }));
 
 // A picture has texts of a fixed size, so another width needs another picture.
 let drawnWidth = picture.width();

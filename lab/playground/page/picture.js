@@ -19,17 +19,25 @@ export function show(drawn, label) {
 
 // The position of a moment, as a share of the width.
 export function share(time) {
-  const { from, until, left, right, width } = picture;
-  const passed = Math.min(Math.max((time - from) / (until - from), 0), 1);
-  return (left + passed * (right - left)) / width;
+  const { left, right, width, scale } = picture;
+  return (left + between(scale, time, 0, 1) * (right - left)) / width;
 }
 
 // The moment at a position of the window.
 export function timeAt(clientX) {
   const box = drawing.getBoundingClientRect();
-  const { from, until, left, right, width } = picture;
+  const { left, right, width, scale } = picture;
   const x = ((clientX - box.left) / box.width) * width;
-  return from + Math.min(Math.max((x - left) / (right - left), 0), 1) * (until - from);
+  return between(scale, (x - left) / (right - left), 1, 0);
+}
+
+// The axis is even between the knots of its scale. Returns the value of one column for a value of the other.
+function between(knots, value, given, wanted) {
+  const index = knots.findIndex((knot) => knot[given] > value);
+  if (index <= 0) return knots.at(index)[wanted];
+  const [before, after] = [knots[index - 1], knots[index]];
+  const passed = (value - before[given]) / (after[given] - before[given]);
+  return before[wanted] + passed * (after[wanted] - before[wanted]);
 }
 
 export const lanes = () => picture.lanes;

@@ -41,8 +41,9 @@ export function seek(to) {
   showEvents(past.slice(-LISTED));
 }
 
+// Plays from the cursor, or from the beginning if the cursor is at the end, or where the run opens.
 export function start() {
-  if (time >= view.picture.until) seek(view.picture.from);
+  if (time >= view.picture.until || time === view.moment) seek(view.picture.from);
   play.textContent = "Pause";
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const timer = isStill ? jump : move;

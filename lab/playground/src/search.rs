@@ -103,7 +103,11 @@ impl Search {
     }
 
     fn found(&self, random: Random, tried: u64, report: &Report, violation: &Violation) -> Found {
-        let drawing = Timeline::about(&report.history, violation).width(self.width).without_texts().drawing();
+        let drawing = Timeline::about(&report.history, violation)
+            .width(self.width)
+            .without_texts()
+            .stretched()
+            .drawing();
         Found {
             seed: random.seed,
             tried,

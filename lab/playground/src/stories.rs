@@ -315,7 +315,7 @@ fn split_vote() -> Story {
             ..setup(vec![client(), client(), client()])
         },
     )
-    .opens_at(535)
+    .opens_at(538)
 }
 
 fn failed_renewal() -> Story {

@@ -59,6 +59,8 @@ pub struct Picture {
     right: f64,
     from: f64,
     until: f64,
+    /// Moments, and their shares of the way from left to right. The axis is even between them.
+    scale: Vec<(f64, f64)>,
     lanes: Vec<Lane>,
 }
 
@@ -110,8 +112,11 @@ impl View {
     /// A sentence about the bound that the run exceeds.
     pub fn of(subject: &Subject, width: f64) -> Result<Self, String> {
         let report = subject.run()?;
-        let drawing =
-            Timeline::new(&report.history, &report.violations).width(width).without_texts().drawing();
+        let drawing = Timeline::new(&report.history, &report.violations)
+            .width(width)
+            .without_texts()
+            .stretched()
+            .drawing();
         let until = drawing.until;
         let facts = knowledge(&report.history).into_iter().filter(|period| period.from <= until);
         let (title, sentences) = texts(subject);
@@ -145,10 +150,12 @@ impl View {
 impl Picture {
     /// Converts a drawing.
     pub fn of(drawing: Drawing) -> Self {
-        let Drawing { svg, width, height, left, right, from, until, lanes } = drawing;
+        let Drawing { svg, width, height, left, right, from, until, scale, lanes } = drawing;
+        let scale = scale.knots().iter().map(|(at, share)| (seconds(*at), *share)).collect();
         let (from, until) = (seconds(from), seconds(until));
         let lane = |(place, top, bottom): (Place, f64, f64)| Lane { name: place.to_string(), top, bottom };
-        Self { svg, width, height, left, right, from, until, lanes: lanes.into_iter().map(lane).collect() }
+        let lanes = lanes.into_iter().map(lane).collect();
+        Self { svg, width, height, left, right, from, until, scale, lanes }
     }
 }
 

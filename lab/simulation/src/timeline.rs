@@ -4,6 +4,7 @@
 //! of their client. It thus shows the quorums of clients over time.
 
 mod keys;
+mod scale;
 mod scene;
 mod svg;
 mod text;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use redlock_core::runtime::Instant;
 
+pub use self::scale::Scale;
 use self::scene::Scene;
 pub use self::text::LEGEND;
 use crate::history::{EventKind, History, Place};
@@ -37,6 +39,7 @@ pub struct Timeline<'a> {
     about: Option<Involved>,
     width: f64,
     has_texts: bool,
+    is_stretched: bool,
 }
 
 /// A picture as an SVG document, and the places of its parts.
@@ -56,6 +59,8 @@ pub struct Drawing {
     pub from: Instant,
     /// The last moment.
     pub until: Instant,
+    /// The positions of moments between the first and the last one.
+    pub scale: Scale,
     /// The lanes from top to bottom, each with its beginning and its end.
     pub lanes: Vec<(Place, f64, f64)>,
 }
@@ -103,7 +108,7 @@ impl<'a> Timeline<'a> {
         about: Option<Involved>,
     ) -> Self {
         let (title, width, has_texts) = (String::new(), svg::WIDTH, true);
-        Self { history, violations, from, until, title, about, width, has_texts }
+        Self { history, violations, from, until, title, about, width, has_texts, is_stretched: false }
     }
 
     /// Sets the title, one line of text above the picture. The default is none.
@@ -126,6 +131,13 @@ impl<'a> Timeline<'a> {
     #[must_use]
     pub fn without_texts(mut self) -> Self {
         self.has_texts = false;
+        self
+    }
+
+    /// Stretches the time axis of the SVG document where much happens, so that fast events can be told apart.
+    #[must_use]
+    pub fn stretched(mut self) -> Self {
+        self.is_stretched = true;
         self
     }
 

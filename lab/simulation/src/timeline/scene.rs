@@ -69,6 +69,8 @@ pub(super) struct Scene<'a> {
     pub(super) lanes: BTreeMap<Place, Lane>,
     /// The violations within the window, with their times.
     pub(super) violations: Vec<(Instant, &'a Violation)>,
+    /// The moments of the events, if the time axis is stretched.
+    pub(super) moments: Option<Vec<Instant>>,
     /// `true` for a picture of one violation, which has room for details.
     pub(super) is_about: bool,
 }
@@ -87,6 +89,7 @@ impl<'a> Scene<'a> {
             window,
             lanes: BTreeMap::new(),
             violations,
+            moments: timeline.is_stretched.then(|| history.0.iter().map(|event| event.at).collect()),
             is_about: timeline.about.is_some(),
         };
         scene.open_lanes(timeline);

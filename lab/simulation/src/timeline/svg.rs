@@ -20,6 +20,7 @@ pub(super) use self::layout::WIDTH;
 use self::layout::{LEFT, Layout};
 use self::paint::{label, title};
 use super::Drawing;
+use super::scale::Scale;
 use super::scene::Scene;
 use crate::history::{Place, TokenNumber};
 
@@ -27,7 +28,11 @@ use crate::history::{Place, TokenNumber};
 const GAP: f64 = 10.0;
 
 pub(super) fn draw(scene: &Scene<'_>, width: f64, has_texts: bool) -> Drawing {
-    let layout = Layout { window: scene.window, width };
+    let scale = match &scene.moments {
+        Some(moments) => Scale::stretched(scene.window, moments.iter().copied()),
+        None => Scale::even(scene.window),
+    };
+    let layout = Layout { window: scene.window, scale, width };
     let tokens: BTreeSet<TokenNumber> =
         scene.violations.iter().flat_map(|(_, one)| one.tokens.clone()).collect();
     let rows: Vec<(Place, Rows<'_>)> =
@@ -84,6 +89,7 @@ pub(super) fn draw(scene: &Scene<'_>, width: f64, has_texts: bool) -> Drawing {
         right: layout.right(),
         from: scene.window.from,
         until: scene.window.until,
+        scale: layout.scale,
         lanes,
     }
 }

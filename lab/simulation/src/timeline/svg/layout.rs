@@ -1,9 +1,8 @@
 //! The layout: moments on the horizontal axis, and rows without overlaps.
 
-use std::time::Duration;
-
 use redlock_core::runtime::Instant;
 
+use crate::timeline::scale::Scale;
 use crate::timeline::scene::Span;
 
 /// The usual width. All lengths are in SVG units, which are pixels without scaling.
@@ -18,14 +17,13 @@ pub(super) const FONT: f64 = 11.0;
 
 pub(super) struct Layout {
     pub(super) window: Span,
+    pub(super) scale: Scale,
     pub(super) width: f64,
 }
 
 impl Layout {
     pub(super) fn x(&self, at: Instant) -> f64 {
-        let since = |at: Instant| at.saturating_duration_since(self.window.from).as_secs_f64();
-        let all = since(self.window.until).max(Duration::from_nanos(1).as_secs_f64());
-        round(LEFT + since(at).min(all) / all * (self.right() - LEFT))
+        round(LEFT + self.scale.share(at) * (self.right() - LEFT))
     }
 
     /// Returns the right edge of the lanes.
@@ -89,7 +87,15 @@ pub(super) fn count(rows: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn even(from: u64, until: u64, width: f64) -> Layout {
+        let [from, until] = [from, until].map(|millis| Instant::since_origin(Duration::from_millis(millis)));
+        let window = Span { from, until };
+        Layout { window, scale: Scale::even(window), width }
+    }
 
     #[test]
     fn overlapping_bars_go_into_different_rows() {
@@ -99,8 +105,7 @@ mod tests {
 
     #[test]
     fn a_caption_does_not_cover_its_mark() {
-        let at = |millis| Instant::since_origin(Duration::from_millis(millis));
-        let layout = Layout { window: Span { from: at(0), until: at(100) }, width: 390.0 };
+        let layout = even(0, 100, 390.0);
         let width = text_width("clock +5000 ms");
         let start = |x| layout.caption_start("clock +5000 ms", x);
         assert_eq!(
@@ -112,7 +117,7 @@ mod tests {
     #[test]
     fn moments_lie_between_the_edges() {
         let at = |millis| Instant::since_origin(Duration::from_millis(millis));
-        let layout = Layout { window: Span { from: at(100), until: at(200) }, width: WIDTH };
+        let layout = even(100, 200, WIDTH);
         let ends = [layout.x(at(0)), layout.x(at(100)), layout.x(at(200)), layout.x(at(999))];
         assert_eq!([LEFT, LEFT, WIDTH - RIGHT, WIDTH - RIGHT].map(f64::to_bits), ends.map(f64::to_bits));
     }
