@@ -73,6 +73,40 @@ fn clients_acquire_in_the_order_of_their_requests() {
     });
 }
 
+/// A loop of each of `tasks` tasks, until `log` has this many turns.
+fn keep_contending(world: &World, redlock: &Redlock, tasks: u32, name: u32, turns: usize, log: &Log) {
+    for _ in 0..tasks {
+        let (there, redlock, log) = (world.clone(), redlock.clone(), Arc::clone(log));
+        world.spawn(async move {
+            while log.lock().unwrap().len() < turns {
+                let guard = redlock.lock("a", TTL).wait_unbounded().await.unwrap();
+                log.lock().unwrap().push(name);
+                there.sleep(MS).await;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+}
+
+/// Open turns are the only exception to the order.
+#[test]
+fn each_process_has_its_part_of_the_turns() {
+    with_watching(async |world| {
+        let (log, turns) = (Log::default(), 2_000);
+        keep_contending(&world, &world.redlock, 16, 0, turns, &log);
+        keep_contending(&world, &world.other_client(), 1, 1, turns, &log);
+        while log.lock().unwrap().len() < turns {
+            world.sleep(MS).await;
+        }
+        let of_one = log.lock().unwrap().iter().filter(|name| **name == 1).count();
+        let equal = turns / 17;
+        assert!(
+            (equal * 8 / 10..=equal * 12 / 10).contains(&of_one),
+            "{of_one} turns of one task beside 16, instead of {equal}"
+        );
+    });
+}
+
 /// The release of each task carries the place of the next one.
 #[test]
 fn a_process_with_many_tasks_and_one_with_a_single_task_are_in_one_order() {

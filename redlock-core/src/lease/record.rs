@@ -303,10 +303,11 @@ impl Record {
             place.begin_release();
             // The next task waits for the first of several resources, and not for all of them.
             let is_single = self.claim.resources().len() == 1;
-            next = reserved_for.filter(|_| is_single && !is_open_turn).and_then(|reserved_for| {
+            next = reserved_for.filter(|_| is_single).and_then(|reserved_for| {
                 let id = Token::of_place(self.claim.token());
                 let waited = now.saturating_duration_since(place.enter_next(&id)?);
-                Some(Place::new(id, waited, reserved_for))
+                // In an open turn, the next task enters the place with its attempt.
+                (!is_open_turn).then(|| Place::new(id, waited, reserved_for))
             });
         }
         let claim = next.map_or_else(|| self.claim.clone(), |next| self.claim.with_place(next));
