@@ -17,6 +17,15 @@ impl Decision {
             () => Self::Open,
         }
     }
+
+    /// Returns the decision of a round that must be won in two lists of nodes.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Won, Self::Won) => Self::Won,
+            (Self::Lost, _) | (_, Self::Lost) => Self::Lost,
+            _ => Self::Open,
+        }
+    }
 }
 
 /// The vote of a node in the open round.

@@ -78,6 +78,10 @@
 //!
 //! A lock that lasts for the rest of a period after its guard has ended has a separate model, [`keep`].
 //!
+//! # Changes of the nodes
+//!
+//! Programs with the old node list, both lists, and the new list have a separate model, [`change`].
+//!
 //! # Order of waiters
 //!
 //! The order in which waiters of different processes acquire a lock has a separate model, [`order`].
@@ -85,6 +89,7 @@
 pub mod admission;
 mod call;
 mod catalog;
+pub mod change;
 mod cleanup;
 mod client;
 pub mod clocks;

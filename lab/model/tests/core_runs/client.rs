@@ -24,14 +24,33 @@ pub(crate) struct Client {
     pub(crate) chance: fastrand::Rng,
 }
 
+/// The servers that a client lists, by their numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Listed<'a> {
+    pub(crate) nodes: &'a [usize],
+    /// The previous nodes, during a change.
+    pub(crate) previous: Option<&'a [usize]>,
+}
+
 impl Client {
-    pub(crate) fn new(number: usize, process: Process, network: Network, chance: fastrand::Rng) -> Self {
-        let nodes = network.nodes_on(number, &process.runtime()).into_iter();
-        let redlock = Redlock::builder(process.clone())
-            .nodes(nodes.map(|node| Arc::new(WithoutPlaces(node)) as Arc<dyn LockNode>))
-            .node_timeout(NODE_TIMEOUT)
-            .build()
-            .expect("the labels of the servers are unique");
+    pub(crate) fn new(
+        number: usize,
+        process: Process,
+        network: Network,
+        chance: fastrand::Rng,
+        listed: Listed<'_>,
+    ) -> Self {
+        let nodes: Vec<_> = network.nodes_on(number, &process.runtime());
+        let of = |list: &[usize]| {
+            let node = |server: &usize| Arc::new(WithoutPlaces(nodes[*server].clone())) as Arc<dyn LockNode>;
+            list.iter().map(node).collect::<Vec<_>>()
+        };
+        let mut builder =
+            Redlock::builder(process.clone()).nodes(of(listed.nodes)).node_timeout(NODE_TIMEOUT);
+        if let Some(previous) = listed.previous {
+            builder = builder.previous_nodes(of(previous));
+        }
+        let redlock = builder.build().expect("the labels of the servers are unique");
         Self { number, process, network, redlock, chance }
     }
 
@@ -124,6 +143,17 @@ impl Client {
             let is_request = self.chance.bool();
             let direction = if is_request { Direction::Requests } else { Direction::Replies };
             self.network.cut(self.number, server, direction);
+        }
+    }
+
+    /// Cuts the connections to some of this number of servers, in one direction.
+    pub(crate) fn cut_off_at_random(&mut self, servers: usize) {
+        for server in 0..servers {
+            match self.chance.u32(..4) {
+                0 => self.network.cut(self.number, server, Direction::Requests),
+                1 => self.network.cut(self.number, server, Direction::Replies),
+                _ => {}
+            }
         }
     }
 

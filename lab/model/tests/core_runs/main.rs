@@ -12,6 +12,7 @@
 mod accept;
 mod admission;
 mod calls;
+mod change;
 mod check;
 mod client;
 mod facts;

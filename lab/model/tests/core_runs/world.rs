@@ -12,7 +12,7 @@ use redlock_simulation::server::{Persistence, Server};
 use redlock_testkit::sim::Simulation;
 
 use crate::calls;
-use crate::client::Client;
+use crate::client::{Client, Listed};
 
 pub(crate) const NODES: usize = 3;
 
@@ -101,14 +101,26 @@ impl World {
         Self { simulation, network, servers, chance }
     }
 
-    /// Starts the program of a client on a machine of its own.
+    /// Starts the program of a client on a machine of its own. The client lists all servers.
     pub(crate) fn start<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         number: usize,
         program: impl FnOnce(Client) -> F,
     ) {
+        let all: Vec<_> = (0..self.servers.len()).collect();
+        self.start_listing(number, Listed { nodes: &all, previous: None }, program);
+    }
+
+    /// Same as [`start`](World::start), for a client that lists these servers.
+    pub(crate) fn start_listing<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        number: usize,
+        listed: Listed<'_>,
+        program: impl FnOnce(Client) -> F,
+    ) {
         let process = self.simulation.process(&format!("c{number}"));
-        let client = Client::new(number, process.clone(), self.network.clone(), self.chance.fork());
+        let (network, chance) = (self.network.clone(), self.chance.fork());
+        let client = Client::new(number, process.clone(), network, chance, listed);
         process.spawn(Box::pin(program(client)));
     }
 

@@ -2,6 +2,7 @@
 //! explores large scopes, and every variant.
 
 mod admission;
+mod change;
 mod clocks;
 mod fencing;
 mod keeping;

@@ -1,6 +1,6 @@
 //! The tables of `docs/internals/explored-scopes.md`, which `scripts/exhaust --write` writes.
 
-use redlock_model::{Broken, Explored, Rule, admission, clocks, explore, fence, keep, order, share};
+use redlock_model::{Broken, Explored, Rule, admission, change, clocks, explore, fence, keep, order, share};
 
 const PAGE: &str = include_str!("../../../../docs/internals/explored-scopes.md");
 
@@ -69,5 +69,6 @@ fn the_page_has_the_scopes_and_the_variants_of_every_model() {
     compare("clocks", &clocks::EXPLORED);
     compare("sharing", &share::EXPLORED);
     compare("keeping", &keep::EXPLORED);
+    compare("change", &change::EXPLORED);
     compare("order", &order::EXPLORED);
 }
