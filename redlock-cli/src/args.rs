@@ -47,8 +47,9 @@ Files: ~/.config/redlock/config.toml, or else /etc/redlock/config.toml, in TOML:
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Servers and output")]
 pub(crate) struct Shared {
-    /// A server: redis://HOST[:PORT], rediss:// for TLS, unix:///PATH, or the master that sentinels name:
-    /// redis+sentinel://HOST,HOST,HOST/SERVICE. Repeat it for each server
+    /// A server: redis://HOST[:PORT], rediss:// for TLS, unix:///PATH, the master that sentinels name:
+    /// redis+sentinel://HOST,HOST,HOST/SERVICE, or a cluster as the only node: redis+cluster://HOST,HOST. Repeat it for
+    /// each server
     #[arg(long = "node", value_name = "URL", global = true)]
     pub(crate) nodes: Vec<String>,
     /// A server that was used before, while the servers are changed: a lock needs a majority of both lists. Repeat it for

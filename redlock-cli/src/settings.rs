@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redlock_doctor::{Preflight, PreflightSettings, preflight, preflight_of_change};
-use redlock_redis_rs::{Address, Error, IntoConnector, Options, Redlock, builder_with, nodes};
+use redlock_redis_rs::{Address, Endpoint, Error, IntoConnector, Options, Redlock, builder_with, nodes};
 use serde::{Deserialize, Serialize};
 
 use self::file::File;
@@ -164,7 +164,7 @@ fn lists(
     Ok(Lists { nodes: file.nodes.clone(), previous: file.previous_nodes.clone() })
 }
 
-/// Splits a list of URLs at commas and blanks, except at the commas between sentinels.
+/// Splits a list of URLs at commas and blanks, except at the commas between sentinels, and between servers of a cluster.
 fn split(nodes: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
     for word in nodes.split([' ', '\n']) {
@@ -173,7 +173,8 @@ fn split(nodes: &str) -> Vec<String> {
             match last.and_then(|index: usize| urls.get_mut(index)) {
                 Some(url) if !part.contains("://") => *url = format!("{url},{part}"),
                 _ => {
-                    last = part.contains("+sentinel://").then_some(urls.len());
+                    let has_several = part.contains("+sentinel://") || part.contains("+cluster://");
+                    last = has_several.then_some(urls.len());
                     urls.push(part.to_owned());
                 }
             }
@@ -254,9 +255,11 @@ impl Servers {
 
     /// Returns whether restart admission is enabled for a server.
     pub(crate) fn have_quarantines(&self) -> bool {
-        let is_chosen =
-            |url: &String| Address::parse(url).is_ok_and(|address| !address.of_sentinels().is_empty());
-        self.longest_ttl.is_some() || self.all().any(is_chosen)
+        let can_be_promoted = |url: &String| {
+            let endpoint = Address::parse(url).map(|address| address.endpoint().clone());
+            matches!(endpoint, Ok(Endpoint::Sentinels { .. } | Endpoint::Cluster { .. }))
+        };
+        self.longest_ttl.is_some() || self.all().any(can_be_promoted)
     }
 
     /// Checks the servers.
@@ -339,6 +342,8 @@ mod tests {
         let urls = ["redis://a", "redis://b", "redis+sentinel://:p@s1,s2:5000,s3/m", "redis://c"];
         let urls = urls.into_iter().chain(["rediss+sentinel://s4/m", "d", "e"]);
         assert_eq!(urls.collect::<Vec<_>>(), split(list));
+        let list = "redis+cluster://:p@c1,c2:7000,redis://a";
+        assert_eq!(["redis+cluster://:p@c1,c2:7000", "redis://a"], split(list)[..]);
         assert_eq!(["redis://a", "b"], split(" redis://a,\n,b")[..], "an error names the second one");
     }
 

@@ -248,6 +248,19 @@ pub trait LockNode: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Checks whether this backend can lock these resources with one request.
+    ///
+    /// The core calls this before it sends anything about several resources, and with the gate of a reader. A cluster
+    /// locks only resources whose keys are in one hash slot. The default allows all resources.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the resources are not together. The caller gets this error.
+    fn check_together(&self, resources: &[Resource]) -> Result<(), Error> {
+        let _ = resources;
+        Ok(())
+    }
+
     /// Notifies the backend of the [node timeout](crate::Builder::node_timeout).
     ///
     /// The core calls this when a [`Redlock`](crate::Redlock) is built. A backend with connections should allow at

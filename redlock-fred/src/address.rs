@@ -7,7 +7,7 @@
 use fred::types::config::{Config, Server, ServerConfig};
 use redlock_core::Error;
 use redlock_wire::tls::{check_certificates, has_certificates};
-use redlock_wire::{Address, Endpoint, Options, Sentinels};
+use redlock_wire::{Address, ClusterMembers, Endpoint, Options, Sentinels};
 
 use crate::connection::Connector;
 use crate::tls;
@@ -47,6 +47,14 @@ impl IntoConnector for Address {
             ))
         })?;
         let server = match self.endpoint() {
+            Endpoint::Cluster { servers, tls } => {
+                // The host and the port are replaced by those of each server.
+                let server = self.at("cluster", 1).into_connector(options)?;
+                let found = server.clone();
+                let members =
+                    ClusterMembers::new(servers.clone(), *tls, move |host, port| found.at(host, port));
+                return Ok(server.of_cluster(members, self.endpoint().label()?));
+            }
             Endpoint::Sentinels { service, .. } => {
                 let members = self.of_sentinels().into_iter().map(|address| address.into_connector(options));
                 let members = members.collect::<Result<Vec<_>, _>>()?;
@@ -89,8 +97,8 @@ impl IntoConnector for Config {
             #[cfg(unix)]
             ServerConfig::Unix { path } => Endpoint::unix(path),
             _ => {
-                let message = "invalid address: a cluster is not an independent server; for sentinels, pass a URL such \
-                               as redis+sentinel://s1,s2,s3/mymaster";
+                let message = "invalid address: not an independent server; pass a URL such as \
+                               redis+cluster://c1:7000,c2:7000 or redis+sentinel://s1,s2,s3/mymaster";
                 return Err(Error::invalid(message));
             }
         };

@@ -24,7 +24,9 @@ use fred::types::config::{
 };
 use fred::types::{ConnectHandle, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Credentials, Endpoint, Failure, Hub, Reply, Sentinels, SocketHandle};
+use redlock_wire::{
+    ClusterMembers, Command, Credentials, Endpoint, Failure, Hub, Reply, Sentinels, SocketHandle,
+};
 use tokio::task::AbortHandle;
 
 use crate::command::{Packed, pack, send};
@@ -49,20 +51,28 @@ pub struct Connector {
     label: String,
     /// `true` if there is a relay between fred and the server.
     is_relayed: bool,
+    /// The cluster that this connector leads to, if it is one.
+    cluster: Option<Arc<ClusterMembers<Self>>>,
     /// The sentinels that choose the server, if there are any.
     sentinels: Option<Arc<Sentinels<Self>>>,
 }
 
 impl Connector {
     pub(crate) fn new(config: Config, label: String) -> Self {
-        Self { config, label, is_relayed: false, sentinels: None }
+        Self { config, label, is_relayed: false, cluster: None, sentinels: None }
     }
 
     /// Returns the connector of another server, with the same login, TLS and relay.
     pub(crate) fn at(&self, host: &str, port: u16) -> Self {
         let server = ServerConfig::Centralized { server: Server::new(host, port) };
         let label = Endpoint::tcp(host, port, self.config.uses_tls()).to_string();
-        Self { config: Config { server, ..self.config.clone() }, label, sentinels: None, ..*self }
+        Self {
+            config: Config { server, ..self.config.clone() },
+            label,
+            cluster: None,
+            sentinels: None,
+            ..*self
+        }
     }
 
     /// Returns the connector of a server that sentinels choose.
@@ -70,11 +80,17 @@ impl Connector {
         Self { label, sentinels: Some(Arc::new(sentinels)), ..self }
     }
 
+    /// Returns the connector of a cluster.
+    pub(crate) fn of_cluster(self, members: ClusterMembers<Self>, label: String) -> Self {
+        Self { label, cluster: Some(Arc::new(members)), ..self }
+    }
+
     /// Returns a connector with a relay.
     #[cfg(feature = "relay")]
     pub(crate) fn relayed(self) -> Self {
         let sentinels = self.sentinels.as_ref().map(|sentinels| Arc::new(sentinels.map(Self::relayed)));
-        Self { is_relayed: true, sentinels, ..self }
+        let cluster = self.cluster.as_ref().map(|cluster| Arc::new(cluster.map(Self::relayed)));
+        Self { is_relayed: true, cluster, sentinels, ..self }
     }
 
     #[cfg(test)]
@@ -144,14 +160,18 @@ impl redlock_wire::Connector for Connector {
         connected.await.map_err(|error| reply::not_connected(&error))
     }
 
-    /// Returns the name of the server: `10.0.0.1:6379`, `unix:/run/redis.sock`, or `mymaster@10.0.0.1:26379` with
-    /// sentinels.
+    /// Returns the name of the server: `10.0.0.1:6379`, `unix:/run/redis.sock`, `mymaster@10.0.0.1:26379` with
+    /// sentinels, or `cluster@10.0.0.1:7000`.
     fn label(&self) -> &str {
         &self.label
     }
 
     fn password(&self) -> Option<&str> {
         self.config.password.as_deref()
+    }
+
+    fn cluster(&self) -> Option<&ClusterMembers<Self>> {
+        self.cluster.as_deref()
     }
 
     fn sentinels(&self) -> Option<&Sentinels<Self>> {

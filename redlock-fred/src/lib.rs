@@ -74,6 +74,7 @@
 //! | `valkey://...`, `valkeys://...` | aliases of the two |
 //! | `unix:///path[?db=1&user=...&pass=...]` | a Unix socket |
 //! | `redis+sentinel://[[user]:password@]host[:port],.../service[/database]` | the master that [sentinels](#sentinel) name |
+//! | `redis+cluster://[[user]:password@]host[:port],...` | the shards of a [cluster](#cluster) |
 //!
 //! `build()` does not connect. A node connects on first use, in a separate task, and again whenever the connection is
 //! lost. The delay before an attempt grows from 10 ms to 200 ms ([`Options::reconnect_delay`]); the attempts never end.
@@ -103,6 +104,25 @@
 //! managed primaries].
 //!
 //! [Sentinel and managed primaries]: https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#sentinel-and-managed-primaries
+//!
+//! # Cluster
+//!
+//! A cluster is one node, not several: each lock is on a single shard, and nobody can acquire or extend it until the locks
+//! of that shard have ended after a failover. List a few servers, which name the others:
+//!
+//! ```
+//! # #[cfg(feature = "tokio")] {
+//! let cluster = "redis+cluster://:secret@c1:7000,c2:7000";
+//! let redlock = redlock_fred::builder([cluster])?.build()?;
+//! # drop(redlock); }
+//! # Ok::<(), redlock_fred::Error>(())
+//! ```
+//!
+//! A lock on several resources needs names with a common [hash tag], such as `{stock}:7` and `{stock}:8`, as does a lock of
+//! readers. Requests do not keep the order in which they wait. See [Operating a cluster].
+//!
+//! [hash tag]: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
+//! [Operating a cluster]: https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#cluster
 //!
 //! # Features
 //!

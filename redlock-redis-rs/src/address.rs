@@ -6,7 +6,7 @@
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use redlock_core::Error;
 use redlock_wire::tls::check_certificates;
-use redlock_wire::{Address, Endpoint, Options, Sentinels};
+use redlock_wire::{Address, ClusterMembers, Endpoint, Options, Sentinels};
 
 use crate::connection::Connector;
 use crate::tls::Tls;
@@ -45,6 +45,14 @@ impl IntoConnector for Address {
                 ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None }
             }
             Endpoint::Unix { path } => ConnectionAddr::Unix(path.clone()),
+            Endpoint::Cluster { servers, tls } => {
+                // The host and the port are replaced by those of each server.
+                let server = self.at("cluster", 1).into_connector(options)?;
+                let found = server.clone();
+                let members =
+                    ClusterMembers::new(servers.clone(), *tls, move |host, port| found.at(host, port));
+                return Ok(server.of_cluster(members, self.endpoint().label()?));
+            }
             Endpoint::Sentinels { service, .. } => {
                 let members = self.of_sentinels().into_iter().map(|address| address.into_connector(options));
                 let members = members.collect::<Result<Vec<_>, _>>()?;

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo};
-use redlock_wire::{Command, Credentials, Endpoint, Failure, Hub, Pipeline, Reply, Sentinels, SocketHandle};
+use redlock_wire::{
+    ClusterMembers, Command, Credentials, Endpoint, Failure, Hub, Pipeline, Reply, Sentinels, SocketHandle,
+};
 
 use crate::command::{encode, words};
 use crate::net::{self, Task};
@@ -22,13 +24,15 @@ pub struct Connector {
     info: ConnectionInfo,
     tls: Option<Tls>,
     label: String,
+    /// The cluster that this connector leads to, if it is one.
+    cluster: Option<Arc<ClusterMembers<Self>>>,
     /// The sentinels that choose the server, if there are any.
     sentinels: Option<Arc<Sentinels<Self>>>,
 }
 
 impl Connector {
     pub(crate) fn new(info: ConnectionInfo, tls: Option<Tls>, label: String) -> Self {
-        Self { info, tls, label, sentinels: None }
+        Self { info, tls, label, cluster: None, sentinels: None }
     }
 
     /// Returns the connector of another server, with the same login and TLS.
@@ -45,6 +49,11 @@ impl Connector {
     /// Returns the connector of a server that sentinels choose.
     pub(crate) fn chosen_by(self, sentinels: Sentinels<Self>, label: String) -> Self {
         Self { label, sentinels: Some(Arc::new(sentinels)), ..self }
+    }
+
+    /// Returns the connector of a cluster.
+    pub(crate) fn of_cluster(self, members: ClusterMembers<Self>, label: String) -> Self {
+        Self { label, cluster: Some(Arc::new(members)), ..self }
     }
 
     #[cfg(test)]
@@ -148,14 +157,18 @@ impl redlock_wire::Connector for Connector {
         })
     }
 
-    /// Returns the name of the server: `10.0.0.1:6379`, `unix:/run/redis.sock`, or `mymaster@10.0.0.1:26379` with
-    /// sentinels.
+    /// Returns the name of the server: `10.0.0.1:6379`, `unix:/run/redis.sock`, `mymaster@10.0.0.1:26379` with
+    /// sentinels, or `cluster@10.0.0.1:7000`.
     fn label(&self) -> &str {
         &self.label
     }
 
     fn password(&self) -> Option<&str> {
         self.info.redis_settings().password()
+    }
+
+    fn cluster(&self) -> Option<&ClusterMembers<Self>> {
+        self.cluster.as_deref()
     }
 
     fn sentinels(&self) -> Option<&Sentinels<Self>> {

@@ -7,7 +7,8 @@
 //! | `valkey://…`, `valkeys://…` | aliases of the two |
 //! | `unix:///path[?db=1&user=…&pass=…]` | a Unix socket |
 //! | `redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/service[/database][?sentinel_username=…&sentinel_password=…]` | the master that sentinels name; their default port is 26379 |
-//! | `rediss+sentinel://…`, `valkey+sentinel://…`, `valkeys+sentinel://…` | the same over TLS, and aliases |
+//! | `redis+cluster://[[user]:password@]host[:port][,host[:port]…]` | the shards of a cluster |
+//! | `rediss+…`, `valkey+…`, `valkeys+…` | the same two over TLS, and aliases |
 //!
 //! User and password are percent-decoded. They never appear in an error, a `Debug` output or a label. The same holds
 //! for a part of the URL that may be a password written without percent-encoding.
@@ -57,6 +58,17 @@ pub enum Endpoint {
         /// The absolute path of the socket.
         path: PathBuf,
     },
+    /// The shards of a cluster as *one* node: a lock depends on a single shard, and waits out each failover of it.
+    ///
+    /// A promoted replica may miss the latest locks. Its votes do not count until these have expired, so no second
+    /// client holds a lock meanwhile, and nobody can acquire or extend one.
+    Cluster {
+        /// The hosts and ports of some servers, which name the others. Sorted, so that the order in the URL does not
+        /// matter.
+        servers: Vec<(String, u16)>,
+        /// `true` to use TLS.
+        tls: bool,
+    },
     /// The present master of a service that sentinels monitor.
     Sentinels {
         /// The name of the service, such as `mymaster`.
@@ -79,6 +91,9 @@ impl Address {
     /// are the login of the sentinels; without them there is none. `rediss+sentinel://` uses TLS for both. List all
     /// sentinels: a master is used only while a majority of them confirms it.
     ///
+    /// `redis+cluster://[[user]:password@]host[:port],...` is a cluster as *one* node: a lock depends on a single shard,
+    /// and waits out each failover of it. List a few servers; they name the others. `rediss+cluster://` uses TLS.
+    ///
     /// ```
     /// # use redlock_wire::Address;
     /// let address = Address::parse("rediss://locks:secret@cache.example:6380/2")?;
@@ -90,6 +105,9 @@ impl Address {
     /// let url = "redis+sentinel://:secret@s1,s2,s3/mymaster?sentinel_password=other";
     /// let master = Address::parse(url)?;
     /// assert_eq!("mymaster@s1:26379,s2:26379,s3:26379", master.to_string());
+    ///
+    /// let cluster = Address::parse("redis+cluster://:secret@c1,c2:7000")?;
+    /// assert_eq!("cluster@c1:6379,c2:7000", cluster.to_string());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     ///
@@ -98,10 +116,12 @@ impl Address {
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the URL has none of these forms. The message shows at
     ///   most the scheme and the host, never a password.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        if let Some((tls, rest)) = of_sentinels(url) {
-            return Self::sentinels(rest, tls)
-                .and_then(Self::checked)
-                .map_err(|reason| invalid(url, None, &reason));
+        if let Some((several, tls, rest)) = several_servers(url) {
+            let parsed = match several {
+                Several::Sentinels => Self::sentinels(rest, tls),
+                Several::Cluster => Self::cluster(rest, tls),
+            };
+            return parsed.and_then(Self::checked).map_err(|reason| invalid(url, None, &reason));
         }
         if let Some(not_one) = not_one_server(url) {
             return Err(invalid(url.trim(), Url::parse(url.trim()).ok().as_ref(), not_one));
@@ -192,28 +212,25 @@ impl Address {
         sentinels.iter().map(address).collect()
     }
 
+    fn cluster(rest: &str, tls: bool) -> Result<Self, String> {
+        let (base, servers) = hosts(rest, PORT)?;
+        if !matches!(base.path(), "" | "/" | "/0") {
+            return Err("a cluster has no other database than 0".into());
+        }
+        if base.query().is_some() || base.fragment().is_some() {
+            return Err("parameters after ? or # are not allowed".into());
+        }
+        Ok(Self {
+            endpoint: Endpoint::Cluster { servers, tls },
+            user: Some(decoded("user", base.username())?).filter(|user| !user.is_empty()),
+            password: base.password().map(|password| decoded("password", password)).transpose()?,
+            database: 0,
+            sentinel_login: (None, None),
+        })
+    }
+
     fn sentinels(rest: &str, tls: bool) -> Result<Self, String> {
-        // The parser of URLs knows a single host, so it reads the other parts with each host in turn.
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, behind) = rest.split_at(end);
-        let (login, hosts) =
-            authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
-        let separator = if login.is_empty() { "" } else { "@" };
-        let base = Url::parse(&format!("redis://{login}{separator}sentinels{behind}"))
-            .map_err(|reason| reason.to_string())?;
-        if behind.contains('@') {
-            return Err("`@` behind the hosts; percent-encode it".into());
-        }
-        let mut sentinels = Vec::new();
-        for host in hosts.split(',') {
-            let url = Url::parse(&format!("redis://{host}")).map_err(|reason| reason.to_string())?;
-            match Self::tcp(&url, tls)?.endpoint {
-                Endpoint::Tcp { host, .. } => sentinels.push((host, url.port().unwrap_or(SENTINEL_PORT))),
-                _ => unreachable!("a TCP endpoint"),
-            }
-        }
-        sentinels.sort_unstable();
-        sentinels.dedup();
+        let (base, sentinels) = hosts(rest, SENTINEL_PORT)?;
         let path = base.path().trim_start_matches('/').trim_end_matches('/');
         let (service, database) = path.split_once('/').unwrap_or((path, "0"));
         let service = decoded("name of the service", service)?;
@@ -247,7 +264,7 @@ impl Address {
         })
     }
 
-    /// Returns the address of a server with this login and database, and with TLS if the sentinels use it.
+    /// Returns the address of a server with this login and database, and with TLS if this address uses it.
     ///
     /// ```
     /// # use redlock_wire::Address;
@@ -258,8 +275,7 @@ impl Address {
     /// ```
     #[must_use]
     pub fn at(&self, host: &str, port: u16) -> Self {
-        let tls =
-            matches!(self.endpoint, Endpoint::Tcp { tls: true, .. } | Endpoint::Sentinels { tls: true, .. });
+        let tls = self.endpoint.has_tls();
         Self { endpoint: Endpoint::tcp(host, port, tls), sentinel_login: (None, None), ..self.clone() }
     }
 
@@ -324,6 +340,14 @@ impl Address {
 }
 
 impl Endpoint {
+    /// Returns whether connections use TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        match self {
+            Self::Tcp { tls, .. } | Self::Cluster { tls, .. } | Self::Sentinels { tls, .. } => *tls,
+            Self::Unix { .. } => false,
+        }
+    }
+
     /// Returns a TCP endpoint. The host may be an IPv6 address with brackets.
     pub fn tcp(host: &str, port: u16, tls: bool) -> Self {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -361,15 +385,54 @@ impl Endpoint {
     }
 }
 
-/// Returns whether a URL of sentinels uses TLS, and its part behind the scheme.
-fn of_sentinels(url: &str) -> Option<(bool, &str)> {
+/// The kinds of URLs with several servers.
+enum Several {
+    Sentinels,
+    Cluster,
+}
+
+/// Returns the kind of a URL with several servers, whether it uses TLS, and its part behind the scheme.
+fn several_servers(url: &str) -> Option<(Several, bool, &str)> {
     let (scheme, rest) = url.split_once("://")?;
-    let tls = match &*scheme.to_ascii_lowercase() {
-        "redis+sentinel" | "valkey+sentinel" => false,
-        "rediss+sentinel" | "valkeys+sentinel" => true,
+    let scheme = scheme.to_ascii_lowercase();
+    let (servers, kind) = scheme.split_once('+')?;
+    let tls = match servers {
+        "redis" | "valkey" => false,
+        "rediss" | "valkeys" => true,
         _ => return None,
     };
-    Some((tls, rest))
+    let several = match kind {
+        "sentinel" => Several::Sentinels,
+        "cluster" => Several::Cluster,
+        _ => return None,
+    };
+    Some((several, tls, rest))
+}
+
+/// Splits the part of a URL behind the scheme. Returns it as a URL of a single host, and its hosts and ports, sorted.
+///
+/// The parser of URLs knows a single host, so it reads the other parts with each host in turn.
+fn hosts(rest: &str, default_port: u16) -> Result<(Url, Vec<(String, u16)>), String> {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let (login, hosts) = authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
+    let separator = if login.is_empty() { "" } else { "@" };
+    let base = Url::parse(&format!("redis://{login}{separator}servers{behind}"))
+        .map_err(|reason| reason.to_string())?;
+    if behind.contains('@') {
+        return Err("`@` behind the hosts; percent-encode it".into());
+    }
+    let mut servers = Vec::new();
+    for host in hosts.split(',') {
+        let url = Url::parse(&format!("redis://{host}")).map_err(|reason| reason.to_string())?;
+        match Address::tcp(&url, false)?.endpoint {
+            Endpoint::Tcp { host, .. } => servers.push((host, url.port().unwrap_or(default_port))),
+            _ => unreachable!("a TCP endpoint"),
+        }
+    }
+    servers.sort_unstable();
+    servers.dedup();
+    Ok((base, servers))
 }
 
 /// Returns the reason if the scheme is that of several servers, such as `redis-sentinel` or `redis+cluster`.
@@ -383,7 +446,7 @@ fn not_one_server(url: &str) -> Option<&'static str> {
     }
     scheme
         .contains("cluster")
-        .then_some("a cluster URL; list the URL of each independent server, such as redis://10.0.0.1:6379")
+        .then_some("expected redis+cluster://10.0.0.1:7000,10.0.0.2:7000 for the shards of a cluster")
 }
 
 /// Returns the reason for a common mistake, for which the parser has no clear message.
@@ -425,7 +488,8 @@ fn invalid(url: &str, parsed: Option<&Url>, reason: &str) -> Error {
     Error::invalid(format!("invalid address {scheme}://{}: {reason}", host.unwrap_or("...")))
 }
 
-/// Formats as `10.0.0.1:6379`, `[::1]:6379`, `unix:/run/redis.sock` or `mymaster@10.0.0.1:26379,10.0.0.2:26379`.
+/// Formats as `10.0.0.1:6379`, `[::1]:6379`, `unix:/run/redis.sock`, `mymaster@10.0.0.1:26379,10.0.0.2:26379` or
+/// `cluster@10.0.0.1:7000,10.0.0.2:7000`.
 ///
 /// Database, user and password are left out.
 impl fmt::Display for Address {
@@ -446,24 +510,28 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Formats as `10.0.0.1:6379`, `[::1]:6379`, `unix:/run/redis.sock` or `mymaster@10.0.0.1:26379,10.0.0.2:26379`.
+/// Formats as `10.0.0.1:6379`, `[::1]:6379`, `unix:/run/redis.sock`, `mymaster@10.0.0.1:26379,10.0.0.2:26379` or
+/// `cluster@10.0.0.1:7000,10.0.0.2:7000`.
 ///
 /// The format is the same with and without TLS.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port, .. } => write_server(f, host, *port),
-            Self::Sentinels { service, sentinels, .. } => {
-                for (position, (host, port)) in sentinels.iter().enumerate() {
-                    f.write_str(if position == 0 { service } else { "" })?;
-                    f.write_str(if position == 0 { "@" } else { "," })?;
-                    write_server(f, host, *port)?;
-                }
-                Ok(())
-            }
+            Self::Sentinels { service, sentinels, .. } => write_servers(f, service, sentinels),
+            Self::Cluster { servers, .. } => write_servers(f, "cluster", servers),
             Self::Unix { path } => write!(f, "unix:{}", path.display()),
         }
     }
+}
+
+fn write_servers(f: &mut fmt::Formatter<'_>, name: &str, servers: &[(String, u16)]) -> fmt::Result {
+    f.write_str(name)?;
+    for (position, (host, port)) in servers.iter().enumerate() {
+        f.write_str(if position == 0 { "@" } else { "," })?;
+        write_server(f, host, *port)?;
+    }
+    Ok(())
 }
 
 fn write_server(f: &mut fmt::Formatter<'_>, host: &str, port: u16) -> fmt::Result {
@@ -548,18 +616,14 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_sentinels_and_clusters_are_named_as_such() {
+    fn other_urls_of_sentinels_and_clusters_are_corrected() {
         for url in ["redis-sentinel://me:hunter2@10.0.0.1:26379/mymaster", "sentinel://:hunter2@a,b/mymaster"]
         {
             assert!(message(url).contains(": expected redis+sentinel://"), "{}", message(url));
             assert!(!message(url).contains("unter2"), "{}", message(url));
         }
-        for url in ["redis-cluster://10.0.0.1:7000", "rediss+cluster://10.0.0.1:7000?node=10.0.0.2:7000"] {
-            assert!(
-                message(url).contains("10.0.0.1: a cluster URL; list the URL of each"),
-                "{}",
-                message(url)
-            );
+        for url in ["redis-cluster://10.0.0.1:7000", "rediscluster://10.0.0.1:7000?node=10.0.0.2:7000"] {
+            assert!(message(url).contains("10.0.0.1: expected redis+cluster://"), "{}", message(url));
         }
     }
 
@@ -582,6 +646,35 @@ mod tests {
         let plain = parsed("valkey+sentinel://s1,s1:26379/mymaster/");
         assert_eq!("mymaster@s1:26379", plain.to_string(), "a sentinel that is listed twice is one");
         assert_eq!((None, None, 0), (plain.user(), plain.of_sentinels()[0].password(), plain.database()));
+    }
+
+    #[test]
+    fn every_part_of_a_cluster_url_counts() {
+        let address = parsed("rediss+cluster://me:p%40ss@C2.Example:7000,[::1],10.0.0.1/");
+        assert_eq!("cluster@10.0.0.1:6379,[::1]:6379,c2.example:7000", address.to_string());
+        assert_eq!((Some("me"), Some("p@ss"), 0), (address.user(), address.password(), address.database()));
+        let server = address.at("10.0.0.9", 7001);
+        assert_eq!(&Endpoint::tcp("10.0.0.9", 7001, true), server.endpoint());
+        assert_eq!((Some("me"), Some("p@ss")), (server.user(), server.password()));
+        assert_eq!("cluster@a:6379", parsed("valkey+cluster://a,a:6379/0").to_string());
+    }
+
+    #[test]
+    fn errors_state_the_invalid_part_of_a_cluster_url() {
+        for (url, reason) in [
+            ("redis+cluster://a,,b", "host"),
+            ("redis+cluster://", "host"),
+            ("redis+cluster://a:0", "port 0"),
+            ("redis+cluster://a/1", "no other database than 0"),
+            ("redis+cluster://a/hunter2", "no other database than 0"),
+            ("redis+cluster://a?password=hunter2", "parameters after ? or #"),
+            ("redis+cluster://hunter2@a", "user without password"),
+            ("redis+cluster://:hun/hunter2@a", "percent-encode"),
+        ] {
+            let message = message(url);
+            assert!(message.starts_with("invalid address redis+cluster://...: "), "{url}: {message}");
+            assert!(message.contains(reason) && !message.contains("hunter2"), "{url}: {message}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@
 pub(crate) mod keeper;
 pub(crate) mod look;
 
-use crate::gate::STAMP;
+use crate::stamp::STAMP;
 
 /// The check of the stamp that follows each request in the same pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

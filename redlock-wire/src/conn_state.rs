@@ -18,7 +18,7 @@ use redlock_core::runtime::{Instant, Runtime};
 
 use crate::admission::Behind;
 use crate::admission::keeper::{Checked, Checks, Clock};
-use crate::admission::look::{self, GET, Look};
+use crate::admission::look::{self, Look};
 use crate::connection::Connection;
 use crate::handshake::Server;
 use crate::message::{Failure, Reply};
@@ -136,9 +136,10 @@ impl<K: Connection> Link<K> {
         requests.push(request);
         match checks.behind {
             Behind::Nothing => {}
-            Behind::Stamp => requests.push(K::pack(GET)),
+            Behind::Stamp => requests.push(look::read_only::<K>(checks.keeper.stamp)),
             Behind::Look(longest) => {
-                let look = Look { longest, vouch: false, jumped: None, tracked: false };
+                let stamp = checks.keeper.stamp;
+                let look = Look { stamp, longest, vouch: false, jumped: None, tracked: false };
                 requests.push(look.short::<K>());
             }
         }

@@ -7,6 +7,7 @@ use std::future::{Future, pending};
 use std::time::Duration;
 
 use crate::clock;
+use crate::cluster_members::ClusterMembers;
 use crate::credentials::Credentials;
 use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
@@ -57,6 +58,17 @@ pub trait Connector: Send + Sync + 'static {
     ///
     /// A server or a proxy may repeat it in an error, so it is removed from every message before the message is shown.
     fn password(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the cluster that this connector leads to, if it is one.
+    ///
+    /// The node then connects to the masters of the shards, and never calls [`connect`](Connector::connect) of this
+    /// connector. The default is `None`.
+    fn cluster(&self) -> Option<&ClusterMembers<Self>>
+    where
+        Self: Sized,
+    {
         None
     }
 

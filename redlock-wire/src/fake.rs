@@ -11,6 +11,7 @@ use event_listener::Event;
 use redlock_core::TokioRuntime;
 use redlock_core::runtime::Runtime;
 
+use crate::cluster_members::ClusterMembers;
 use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
 use crate::message::{Command, Failure, Reply};
@@ -23,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The server, its client, and the behavior that a test sets. Clones share the state.
 #[derive(Clone, Default)]
-pub(crate) struct Fake(Arc<Inner>, Option<Arc<Sentinels<Fake>>>);
+pub(crate) struct Fake(Arc<Inner>, Option<Arc<Sentinels<Fake>>>, Option<Arc<ClusterMembers<Fake>>>);
 
 #[derive(Default)]
 struct Inner {
@@ -68,6 +69,8 @@ pub(crate) struct Behavior {
     pub(crate) pttl: Reply,
     /// The stamp of the server, which is old enough for an admission. If it is `None`, each look fails.
     pub(crate) stamp: Option<&'static str>,
+    /// The reply to `CLUSTER`.
+    pub(crate) cluster: Reply,
     /// The reply to `SENTINEL`.
     pub(crate) sentinel: Reply,
     /// The time by which the clock of the server is ahead. If it is `None`, the server does not permit `TIME`.
@@ -95,6 +98,7 @@ impl Default for Behavior {
             client,
             pttl,
             stamp: None,
+            cluster: Reply::Nil,
             sentinel: Reply::Nil,
             ahead: Some(Duration::ZERO),
             pushed: b"",
@@ -105,7 +109,12 @@ impl Default for Behavior {
 impl Fake {
     /// Returns a connector whose server these sentinels choose.
     pub(crate) fn chosen_by(sentinels: Sentinels<Self>) -> Self {
-        Self(Arc::default(), Some(Arc::new(sentinels)))
+        Self(Arc::default(), Some(Arc::new(sentinels)), None)
+    }
+
+    /// Returns a connector that leads to a cluster.
+    pub(crate) fn of_cluster(members: ClusterMembers<Self>) -> Self {
+        Self(Arc::default(), None, Some(Arc::new(members)))
     }
 
     /// Changes the behavior of the server from now on.
@@ -175,6 +184,10 @@ impl Connector for Fake {
 
     fn label(&self) -> &'static str {
         "fake"
+    }
+
+    fn cluster(&self) -> Option<&ClusterMembers<Self>> {
+        self.2.as_deref()
     }
 
     fn sentinels(&self) -> Option<&Sentinels<Self>> {
@@ -277,6 +290,7 @@ impl Connection for FakeConnection {
                 Reply::Array(vec![Reply::Int(0), Reply::Int(60_000), Reply::Int(1000), text])
             }),
             "GET" => stamp.clone().unwrap_or_else(sha),
+            "CLUSTER" => behavior.cluster.clone(),
             "SENTINEL" => behavior.sentinel.clone(),
             "SET" => behavior.set.clone(),
             "INFO" => behavior.info.clone(),

@@ -16,9 +16,6 @@ use self::rule::{ConnectionFacts, Finding, Stamp, Standing};
 use crate::message::Reply;
 use crate::sync::{Mutex, MutexGuard, locked};
 
-/// The key of the stamp.
-pub(crate) const STAMP: &[u8] = b"redlock:admission";
-
 /// The admission of one connection. It begins in quarantine.
 #[derive(Debug)]
 pub(crate) struct Gate {

@@ -4,9 +4,9 @@
 //! commands is used anyway. Its identity is then unknown, and it is assumed to lack optional features. Any other error
 //! means that the server is not ready, for example while it loads its data or if the login is wrong.
 //!
-//! A Sentinel and a node of a cluster are rejected: the first stores no keys, and the second is one shard of a cluster,
-//! whose replica replaces it without the latest locks. Both are recognized by the mode in `INFO server`. A cluster node
-//! whose ACL denies `INFO` is not recognized.
+//! A Sentinel is rejected, because it stores no keys. A server of a cluster is rejected except as a shard of the cluster:
+//! it has only some of the keys, and a replica may replace it without the latest locks. Both are recognized by the mode in
+//! `INFO server`. A server of a cluster whose ACL denies `INFO` is not recognized.
 //!
 //! A server that does not permit `EVALSHA` needs a second round trip, which tries the [native](crate::native) commands.
 //! If there is none that deletes a key, the server is not used: it would grant locks that can never be released.
@@ -71,7 +71,7 @@ pub(crate) async fn handshake<C: Connection>(
         connection.pipeline(commands).await.map_err(|failure| secret.published(&failure.message))?;
     let found = replies.split_off((tracking.len() + known.len()).min(replies.len()));
     let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
-    let mut server = understand(tracking, known, secret)?;
+    let mut server = understand(tracking, known, options.shard.is_some(), secret)?;
     if !options.native_commands {
         server.delete = None;
     }
@@ -84,14 +84,21 @@ pub(crate) async fn handshake<C: Connection>(
     Ok((server, found))
 }
 
-fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Result<Server, String> {
+fn understand(
+    tracking: &[Reply],
+    known: &[Reply],
+    is_shard: bool,
+    secret: &Secret<'_>,
+) -> Result<Server, String> {
     let (release, known) = known.split_last().ok_or("replies are missing")?;
     let info = match known.first() {
         Some(Reply::Bytes(info)) => String::from_utf8_lossy(info),
         _ => "".into(),
     };
-    if let Some(mode) = unsuitable_mode(&info) {
-        return Err(mode.to_owned());
+    match mode(&info) {
+        Some("cluster") if is_shard => {}
+        Some(mode) if is_shard => return Err(format!("this server is no part of a cluster, but {mode}")),
+        _ => unsuitable_mode(&info).map_or(Ok(()), |reason| Err(reason.to_owned()))?,
     }
     for reply in known {
         match reply {
@@ -133,16 +140,21 @@ pub(crate) const CLUSTER_NODE: &str = "is a cluster node";
 
 /// Returns why the mode of a server makes it unsuitable for locks, from its reply to `INFO server`.
 pub(crate) fn unsuitable_mode(info: &str) -> Option<&'static str> {
-    // Valkey calls the field `server_mode`, except in its mode of compatibility.
-    match field(info, "redis_mode").or_else(|| field(info, "server_mode"))? {
+    match mode(info)? {
         "sentinel" => {
             Some("this server is a Sentinel, which stores no locks; use redis+sentinel:// for its master")
         }
         "cluster" => Some(
-            "this server is a cluster node, not an independent server: it may fail over without the latest locks",
+            "this server is a cluster node, not an independent server; use redis+cluster:// for the whole cluster",
         ),
         _ => None,
     }
+}
+
+/// Returns the mode of a server: `standalone`, `sentinel` or `cluster`.
+fn mode(info: &str) -> Option<&str> {
+    // Valkey calls the field `server_mode`, except in its mode of compatibility.
+    field(info, "redis_mode").or_else(|| field(info, "server_mode"))
 }
 
 /// Returns a field of a reply to `INFO`.
@@ -183,7 +195,7 @@ mod tests {
     const RELEASED: Reply = Reply::Int(0);
 
     fn of(tracking: &[Reply], known: &[Reply]) -> Result<Server, String> {
-        understand(tracking, known, &Secret::of(None))
+        understand(tracking, known, false, &Secret::of(None))
     }
 
     #[test]
@@ -278,12 +290,13 @@ mod tests {
             known
         };
         for position in 0..2 {
-            let reason = understand(&[], &known(position), &secret).unwrap_err();
+            let reason = understand(&[], &known(position), false, &secret).unwrap_err();
             assert!(reason.ends_with("ERR bad command: AUTH ..."), "{reason}");
         }
-        let scripts = understand(&[], &known(2), &secret).unwrap().scripts;
+        let scripts = understand(&[], &known(2), false, &secret).unwrap().scripts;
         assert_eq!(Err("ERR bad command: AUTH ...".to_owned()), scripts);
-        let pushes = understand(&[echo()], &[info("7.0.15"), loaded(), RELEASED], &secret).unwrap().pushes;
+        let pushes =
+            understand(&[echo()], &[info("7.0.15"), loaded(), RELEASED], false, &secret).unwrap().pushes;
         assert_eq!(Err("ERR bad command: AUTH ...".to_owned()), pushes);
     }
 }

@@ -30,11 +30,13 @@ impl<C: Connector> Inner<C> {
     pub(crate) fn new(connector: C, options: &Options) -> Self {
         let is_chosen = connector.sentinels().is_some();
         let (connector, options) = (Arc::new(connector), options.of_a_node(is_chosen));
-        let margin = if is_chosen { MARGIN } else { Duration::ZERO };
+        let can_be_promoted = is_chosen || options.shard.is_some();
+        let margin = if can_be_promoted { MARGIN } else { Duration::ZERO };
         let clock_rate = Arc::new(MeasuredClock::new(connector.label(), options.longest.is_none()));
         let keeper = |longest| {
             Arc::new(Keeper::new(
                 connector.label(),
+                options.shard.unwrap_or_default(),
                 longest,
                 options.strict_clocks,
                 margin,

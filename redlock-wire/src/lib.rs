@@ -21,6 +21,8 @@ mod builder;
 mod certificates;
 mod clock;
 mod clock_rate;
+mod cluster;
+mod cluster_members;
 mod commands;
 mod conn_state;
 mod connection;
@@ -55,8 +57,10 @@ mod sentinel;
 mod sentinels;
 #[cfg(feature = "serde")]
 mod serialized;
+mod server_node;
 mod session;
 mod socket;
+mod stamp;
 mod supervisor;
 mod sync;
 mod telemetry;
@@ -67,6 +71,7 @@ pub mod tls;
 
 pub use crate::address::{Address, Endpoint};
 pub use crate::builder::{builder, nodes, valid_connectors};
+pub use crate::cluster_members::ClusterMembers;
 pub use crate::connection::{Connection, Connector};
 pub use crate::credentials::Credentials;
 pub use crate::message::{Command, Failure, Reply, Sent};

@@ -12,6 +12,7 @@ use redlock_core::runtime::Runtime;
 use crate::certificates::{Certificates, Identity};
 use crate::credentials::{Credentials, Source};
 use crate::longest::Longest;
+use crate::stamp::StampKey;
 
 /// The runtime of a node, and its options.
 ///
@@ -28,8 +29,10 @@ pub struct Options {
     pub(crate) longest: Option<Arc<Longest>>,
     /// True if a server counts only after its clock was watched for the time of a quarantine.
     pub(crate) strict_clocks: bool,
-    /// The longest TTL of nodes whose server sentinels choose, if none is set.
-    of_sentinels: Arc<Longest>,
+    /// The longest TTL of nodes whose server may be a promoted replica, if none is set.
+    of_promoted: Arc<Longest>,
+    /// The key of the stamp, if the server is a shard of a cluster.
+    pub(crate) shard: Option<StampKey>,
     pub(crate) certificates: Arc<Certificates>,
     /// The callback for the login, if there is one.
     pub(crate) credentials: Option<Source>,
@@ -63,9 +66,9 @@ pub(crate) const FENCE_PREFIX: &[u8] = b"redlock:fence:";
 /// one starts from the server's time, which is greater.
 const FENCE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The default of the longest TTL of nodes whose server sentinels choose. It bounds the time without locks after a
-/// failover.
-const SENTINEL_LONGEST: Duration = Duration::from_secs(30);
+/// The default of the longest TTL of nodes whose server may be a promoted replica. It bounds the time without locks after
+/// a failover.
+const PROMOTED_LONGEST: Duration = Duration::from_secs(30);
 
 /// The upper limit when a node timeout raises the connect timeout.
 const LONGEST_RAISED: Duration = Duration::from_secs(10);
@@ -110,12 +113,18 @@ impl Options {
     /// `chosen`: whether sentinels choose the server. An attempt to connect then consists of two connections.
     pub(crate) fn of_a_node(&self, chosen: bool) -> Self {
         let (connections, longest) = if chosen {
-            (2, Some(self.longest.as_ref().unwrap_or(&self.of_sentinels)))
+            (2, Some(self.longest.as_ref().unwrap_or(&self.of_promoted)))
         } else {
             (1, self.longest.as_ref())
         };
         let connect_timeout = ConnectTimeout::of(self.connect_timeout.chosen.saturating_mul(connections));
         Self { connect_timeout, longest: longest.cloned(), ..self.clone() }
+    }
+
+    /// Returns a copy for the shards of a cluster, whose stamps have this key.
+    pub(crate) fn of_a_shard(&self, stamp: StampKey) -> Self {
+        let longest = self.longest.as_ref().unwrap_or(&self.of_promoted);
+        Self { longest: Some(Arc::clone(longest)), shard: Some(stamp), ..self.clone() }
     }
 
     /// Creates options with the runtime on which the nodes' connections and tasks run.
@@ -143,7 +152,8 @@ impl Options {
             keys: Arc::new(keys),
             longest: None,
             strict_clocks: false,
-            of_sentinels: Longest::new(SENTINEL_LONGEST),
+            of_promoted: Longest::new(PROMOTED_LONGEST),
+            shard: None,
             certificates: Arc::default(),
             credentials: None,
         }
@@ -307,7 +317,7 @@ impl Options {
     /// On first use, no server counts for this time: see [`Redlock::vouch`](redlock_core::Redlock::vouch).
     ///
     /// The default is no limit: nothing is checked, and operators must keep such a server away from the clients. For a
-    /// node whose server sentinels choose, the default is 30 s, and a quarantine is 8 s longer.
+    /// node whose server sentinels choose, and for a cluster, the default is 30 s, and a quarantine is 8 s longer.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {

@@ -22,7 +22,8 @@ use std::task::{Context, Poll};
 use event_listener::{Event, EventListener};
 use redlock_core::node::QuarantineReason;
 
-use crate::gate::{Gate, STAMP};
+use crate::gate::Gate;
+use crate::stamp::STAMP;
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The number of keys for which capacity is kept when they are gone. The memory of a larger burst is freed.
@@ -58,7 +59,7 @@ struct Watchers {
 impl Hub {
     /// Reports that a key has changed.
     pub fn changed(&self, key: &[u8]) {
-        if key == STAMP {
+        if key.starts_with(STAMP) {
             self.gate().touch();
         }
         let watchers = self.keys().watched.remove(key);

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use redlock_core::node::{self, Claim, NodeError, Place, Request, Ttl};
+use smallvec::SmallVec;
 
 use crate::connection::Connection;
 use crate::message::{Command, Failure, Reply};
@@ -155,6 +156,11 @@ impl<'a> ClaimRequest<'a> {
     /// Returns the key of a claim on one resource.
     fn key(&self) -> Cow<'a, [u8]> {
         key(&self.options.keys.prefix, &self.claim.resources()[0]) // a claim has at least one
+    }
+
+    /// Returns all keys that the request reads or writes.
+    pub(crate) fn keys(&self) -> SmallVec<[Cow<'a, [u8]>; 1]> {
+        self.script_args().keys
     }
 
     fn script_args(&self) -> ScriptArgs<'a> {

@@ -140,6 +140,9 @@ pub(crate) async fn reach<C: Connector>(
     login: Option<&Credentials>,
     hub: &Hub,
 ) -> Result<(C::Connection, Option<Master>), Failure> {
+    if connector.cluster().is_some() {
+        return Err(Failure::not_sent("this is a cluster; its servers have addresses of their own"));
+    }
     let Some(sentinels) = connector.sentinels() else {
         return Ok((connector.connect(login, hub).await?, None));
     };

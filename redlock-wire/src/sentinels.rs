@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Returns a connector for this host and port.
-type At<C> = Arc<dyn Fn(&str, u16) -> C + Send + Sync>;
+pub(crate) type At<C> = Arc<dyn Fn(&str, u16) -> C + Send + Sync>;
 
 /// The sentinels that choose the server of a node: the master of one service.
 ///

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod clock;
+mod cluster;
 mod exchange;
 mod login;
 #[cfg(feature = "metrics")]

@@ -33,7 +33,7 @@ const NO_ROOTS: &str = "no root certificate: install those of the system, or pas
 /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): `options` contain certificates, but the endpoint does not
 ///   use TLS.
 pub fn check_certificates(endpoint: &Endpoint, options: &Options) -> Result<(), Error> {
-    let is_tls = matches!(endpoint, Endpoint::Tcp { tls: true, .. } | Endpoint::Sentinels { tls: true, .. });
+    let is_tls = endpoint.has_tls();
     if is_tls || !has_certificates(options) {
         return Ok(());
     }

@@ -2,10 +2,10 @@
 
 use crate::Adapter;
 use crate::servers::{
-    admission, bad_input, borrowed, cancelled, change, clocks, contention, costs, crowd, extension, failover,
-    failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits, losses,
-    majority_down, minority_down, node_lists, observing, outages, positions, prefixes, processes, programs,
-    readers, reconnect, runtimes, split_votes, stale, waiting, work,
+    admission, bad_input, borrowed, cancelled, change, clocks, cluster, contention, costs, crowd, extension,
+    failover, failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits,
+    losses, majority_down, minority_down, node_lists, observing, outages, positions, prefixes, processes,
+    programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -302,6 +302,16 @@ macro_rules! __cases {
                 health_reports_a_clock_that_runs_fast
                 the_watch_of_a_clock_passes_the_conformance_suite
             }
+            cluster {
+                each_shard_grants_locks_that_exclude_other_clients
+                several_resources_need_a_common_hash_tag
+                a_held_lock_moves_with_its_slot
+                a_lock_is_kept_alive_while_its_slot_moves_to_and_fro
+                a_server_that_is_in_no_cluster_is_rejected_as_such
+                a_shard_whose_stamp_moves_is_in_quarantine
+                a_promoted_replica_grants_no_lock_that_the_former_master_has_granted
+                leases_never_overlap_while_their_slot_moves
+            }
             contention {
                 holders_in_two_processes_never_overlap
             }
@@ -400,6 +410,7 @@ macro_rules! __cases {
             }
             failovers {
                 leases_never_overlap_while_masters_fail
+                leases_never_overlap_while_shards_fail_over
             }
             losses {
                 leases_never_overlap_while_servers_lose_data

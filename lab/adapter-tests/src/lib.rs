@@ -31,6 +31,7 @@ pub mod scripted;
 pub mod secure;
 mod sentinels;
 mod servers;
+mod shards;
 mod tls;
 pub mod wait;
 mod warnings;

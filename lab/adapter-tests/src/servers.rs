@@ -6,6 +6,7 @@ pub(crate) mod borrowed;
 pub(crate) mod cancelled;
 pub(crate) mod change;
 pub(crate) mod clocks;
+pub(crate) mod cluster;
 pub(crate) mod contention;
 pub(crate) mod costs;
 pub(crate) mod crowd;

@@ -112,6 +112,11 @@ impl Handle {
         self.check_call(std::slice::from_ref(gate))
     }
 
+    /// Checks that every node can lock these resources with one request.
+    pub(crate) fn check_together(&self, resources: &[Resource]) -> Result<(), Error> {
+        self.peers.iter().try_for_each(|peer| peer.node.check_together(resources))
+    }
+
     /// Checks that every node can keep locks.
     pub(crate) fn check_keep(&self) -> Result<(), Error> {
         match self.peers.iter().find(|peer| !peer.profile.keep) {

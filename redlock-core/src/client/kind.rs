@@ -66,6 +66,11 @@ pub(crate) mod sealed {
             self.resources().map(|resources| resources[0].clone())
         }
 
+        /// Returns whether all of its names are locked with one request.
+        fn is_one_claim(&self) -> bool {
+            true
+        }
+
         fn mode(&self) -> Mode {
             Mode::Exclusive
         }
@@ -155,6 +160,10 @@ impl<K: Fenceable> sealed::Kind for Fenced<K> {
 
     fn resources(&self) -> Result<Resources, Error> {
         self.0.resources()
+    }
+
+    fn is_one_claim(&self) -> bool {
+        self.0.is_one_claim()
     }
 
     fn common_resource(&self) -> Result<Resource, Error> {

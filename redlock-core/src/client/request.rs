@@ -398,6 +398,10 @@ impl<K: Kind> LockRequest<K> {
         let grace =
             (!grace.is_zero()).then(|| Grace::new(ttl.as_duration(), grace, LEAST_MARGIN)).transpose()?;
         handle.check_call(&resources)?;
+        let together = resources.with_gate(mode.gate());
+        if together.len() > 1 && kind.is_one_claim() {
+            handle.check_together(&together)?;
+        }
         match &mode {
             Mode::Exclusive => {}
             Mode::Fenced => handle.check_fencing()?,

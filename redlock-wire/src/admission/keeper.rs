@@ -8,7 +8,7 @@ use redlock_core::node::{ClockReading, QuarantineReason};
 use redlock_core::runtime::{Instant, Runtime};
 
 use super::Behind;
-use super::look::{GET, Look, found};
+use super::look::{Look, found, read_only};
 use crate::clock_rate::MeasuredClock;
 use crate::connection::Connection;
 use crate::first::first;
@@ -16,6 +16,7 @@ use crate::gate::rule::{Finding, Memory, Standing};
 use crate::gate::{Gate, Ticket};
 use crate::longest::Longest;
 use crate::message::{Failure, Reply};
+use crate::stamp::StampKey;
 use crate::sync::{Mutex, locked};
 
 /// The longest time between two looks. It bounds how long a loss goes unnoticed that neither a push nor a reply shows.
@@ -28,6 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Keeper {
     label: String,
+    pub(crate) stamp: StampKey,
     longest: Arc<Longest>,
     /// The additional time of a quarantine.
     margin: Duration,
@@ -83,6 +85,7 @@ pub(crate) struct Checked<'a, K> {
 impl Keeper {
     pub(crate) fn new(
         label: &str,
+        stamp: StampKey,
         longest: Arc<Longest>,
         strict: bool,
         margin: Duration,
@@ -92,6 +95,7 @@ impl Keeper {
         let (denied, clock_denied) = (Once::new(), Once::new());
         Self {
             label: label.to_owned(),
+            stamp,
             longest,
             margin,
             memory,
@@ -111,7 +115,7 @@ impl Keeper {
     /// Returns the look of this program. `tracked`: whether the server is to report changes of the stamp.
     pub(crate) fn look(&self, tracked: bool) -> Look {
         let jumped = locked(&self.memory).jumped;
-        Look { longest: self.longest.millis(), vouch: false, jumped, tracked }
+        Look { stamp: self.stamp, longest: self.longest.millis(), vouch: false, jumped, tracked }
     }
 
     /// Applies a reading of the server's clock. A jump ends the admission.
@@ -261,7 +265,9 @@ impl Keeper {
             return false;
         }
         // If there is no reply, the connection ends. Another check follows with the next one.
-        let Ok((replies, reading)) = over.timed(vec![K::pack(GET)], runtime).await else { return true };
+        let Ok((replies, reading)) = over.timed(vec![read_only::<K>(self.stamp)], runtime).await else {
+            return true;
+        };
         if let [stamp] = &replies[..] {
             gate.compare(stamp);
         }

@@ -6,20 +6,23 @@ use redlock_core::node::QuarantineReason;
 
 use crate::commands::CACHING;
 use crate::connection::Connection;
-use crate::gate::STAMP;
 use crate::gate::rule::{Finding, Stamp};
 use crate::message::{Command, Failure, Reply};
 use crate::script::{Script, script};
+use crate::stamp::StampKey;
 use crate::text::sanitize;
 
 pub(crate) static LOOK: Script = script!("../scripts/admission.lua");
 
-/// The command that reads the stamp, and nothing else.
-pub(crate) const GET: Command<'static> = Command::Other { name: "GET", args: &[STAMP] };
+/// Returns the command that reads the stamp, and nothing else.
+pub(crate) fn read_only<C: Connection>(stamp: StampKey) -> C::Packed {
+    C::pack(Command::Other { name: "GET", args: &[&stamp.name()] })
+}
 
 /// One look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
+    pub(crate) stamp: StampKey,
     /// The longest TTL of this program in milliseconds.
     pub(crate) longest: u64,
     /// True if an operator vouches for the data.
@@ -39,7 +42,7 @@ impl Look {
     pub(crate) fn commands<C: Connection>(self) -> Vec<C::Packed> {
         let mut commands = vec![self.script::<C>("EVAL", LOOK.text)];
         if self.tracked {
-            commands.extend([C::pack(CACHING), C::pack(GET)]);
+            commands.extend([C::pack(CACHING), read_only::<C>(self.stamp)]);
         }
         commands
     }
@@ -59,7 +62,8 @@ impl Look {
     pub(crate) fn words(self, script: &str) -> [Vec<u8>; 6] {
         let (longest, vouch): (_, &[u8]) = (self.longest.to_string(), if self.vouch { b"1" } else { b"0" });
         let jumped = self.jumped.unwrap_or(0).to_string();
-        let words = [script.as_bytes(), b"1", STAMP, longest.as_bytes(), vouch, jumped.as_bytes()];
+        let stamp = self.stamp.name();
+        let words = [script.as_bytes(), b"1", &*stamp, longest.as_bytes(), vouch, jumped.as_bytes()];
         words.map(<[u8]>::to_vec)
     }
 }

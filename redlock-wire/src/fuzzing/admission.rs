@@ -17,6 +17,7 @@ use crate::gate::rule::Finding;
 use crate::gate::{Gate, Ticket};
 use crate::longest::Longest;
 use crate::message::Reply;
+use crate::stamp::StampKey;
 
 /// The admission of a node over its present connection.
 pub struct NodeAdmission {
@@ -36,7 +37,8 @@ impl NodeAdmission {
     #[must_use]
     pub fn new(label: &str, longest_ttl: Duration) -> Self {
         let clock = Arc::new(MeasuredClock::new(label, false));
-        let keeper = Keeper::new(label, Longest::new(longest_ttl), false, Duration::ZERO, clock);
+        let keeper =
+            Keeper::new(label, StampKey::default(), Longest::new(longest_ttl), false, Duration::ZERO, clock);
         Self { keeper, gate: Gate::default() }
     }
 

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use redlock_core::node::QuarantineReason;
-use redlock_testkit::Console;
 use redlock_wire::{Connector, Credentials, Failure, Hub};
 
 use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, reasons, vouch};
@@ -13,23 +12,25 @@ use crate::sentinels::{DOWN_AFTER, Monitored, named_by};
 /// The time in which a client gives up a master that its sentinels see down, on a busy machine.
 const GIVEN_UP: Duration = Duration::from_secs(15);
 
-/// A connector that connects to the master that one sentinel names, as a usual client does.
+/// A connector that connects to the master that one server names, as a usual client does.
 pub(super) struct Follower<A: Adapter> {
-    sentinel: Console,
+    /// Returns the URL of the present master.
+    master: Box<dyn Fn() -> Option<String> + Send + Sync>,
     first: A::Connector,
 }
 
 impl<A: Adapter> Follower<A> {
-    fn of(monitored: &Monitored) -> Self {
-        let sentinel = monitored.sentinel();
-        let port = named_by(&sentinel).unwrap();
-        Self { sentinel, first: A::connector(Monitored::url_of(port)).unwrap() }
-    }
-
     /// Returns a client without restart admission.
     pub(super) fn client(monitored: &Monitored) -> Redlock {
+        let sentinel = monitored.sentinel();
+        Self::of(move || named_by(&sentinel).map(Monitored::url_of))
+    }
+
+    /// Returns a client without restart admission that follows the URL of the present master.
+    pub(super) fn of(master: impl Fn() -> Option<String> + Send + Sync + 'static) -> Redlock {
         let options = Options::tokio();
-        let node = Node::new(Self::of(monitored), &options);
+        let first = A::connector(master().unwrap()).unwrap();
+        let node = Node::new(Self { master: Box::new(master), first }, &options);
         Builder::new(options.runtime()).node(node).node_timeout(NODE_TIMEOUT).build().unwrap()
     }
 }
@@ -38,8 +39,8 @@ impl<A: Adapter> Connector for Follower<A> {
     type Connection = <A::Connector as Connector>::Connection;
 
     async fn connect(&self, login: Option<&Credentials>, hub: &Hub) -> Result<Self::Connection, Failure> {
-        let Some(port) = named_by(&self.sentinel) else { return Err(Failure::not_sent("no master")) };
-        let connector = A::connector(Monitored::url_of(port)).unwrap();
+        let Some(master) = (self.master)() else { return Err(Failure::not_sent("no master")) };
+        let connector = A::connector(master).unwrap();
         connector.connect(login, hub).await
     }
 

@@ -1,4 +1,4 @@
-//! Clients contend for a lock while masters fail and sentinels promote replicas. A witness counts leases that overlap.
+//! Clients contend for a lock while masters fail and replicas are promoted. A witness counts leases that overlap.
 //!
 //! `scripts/failovers` runs this for minutes, and prints the figures.
 #![allow(clippy::print_stdout)] // the figures
@@ -13,6 +13,7 @@ use super::failover::Follower;
 use super::losses::Witness;
 use super::*;
 use crate::sentinels::{Monitored, until};
+use crate::shards::Cluster;
 
 /// The TTL of the locks. The resulting quarantine is 14 s.
 const HELD: Duration = Duration::from_secs(5);
@@ -32,11 +33,112 @@ enum End {
     Paused,
     /// An operator starts the failover.
     Manual,
-    /// Sentinels and replicas cannot reach it, but clients can. It stays a master until the next one grants locks.
+    /// Clients can reach it. Sentinels cannot, so it stays a master until the next one grants locks. In a cluster, its
+    /// replica takes over without the votes of the masters.
     CutOff,
 }
 
 const ENDS: [End; 4] = [End::Killed, End::Paused, End::Manual, End::CutOff];
+
+/// Servers of which one is the master of the contended lock.
+pub(super) trait Replicated: Send + Sync {
+    fn servers(&self) -> &[RedisServer];
+
+    /// Waits until there is a master that replicas copy.
+    fn wait_until_whole(&self);
+
+    /// Returns the index of the master.
+    fn master(&self) -> Option<usize>;
+
+    /// Waits until another server is the master. Returns its index.
+    fn wait_for_another(&self, before: usize) -> usize;
+
+    /// Cuts off the replicas from the master.
+    fn cut_off_replicas(&self, master: usize);
+
+    /// Lets a replica be promoted while clients still reach the master.
+    fn replace(&self, master: usize);
+
+    /// Ends all cuts of a server.
+    fn reconnect(&self, server: usize);
+
+    /// Starts a failover by hand.
+    fn fail_over(&self);
+}
+
+impl Replicated for Monitored {
+    fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    fn wait_until_whole(&self) {
+        self.wait_until_whole();
+    }
+
+    fn master(&self) -> Option<usize> {
+        self.master()
+    }
+
+    fn wait_for_another(&self, before: usize) -> usize {
+        self.wait_for_another(before)
+    }
+
+    fn cut_off_replicas(&self, master: usize) {
+        self.cut_off_replicas(master);
+    }
+
+    fn replace(&self, master: usize) {
+        self.cut_off_sentinels(master);
+    }
+
+    fn reconnect(&self, server: usize) {
+        self.reconnect(server);
+    }
+
+    fn fail_over(&self) {
+        self.fail_over();
+    }
+}
+
+/// The master is that of the lock's slot.
+impl Replicated for Cluster {
+    fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    fn wait_until_whole(&self) {
+        self.wait_until_whole();
+    }
+
+    fn master(&self) -> Option<usize> {
+        self.master_of(LOCK)
+    }
+
+    fn wait_for_another(&self, before: usize) -> usize {
+        self.wait_for_another(LOCK, before)
+    }
+
+    fn cut_off_replicas(&self, master: usize) {
+        self.cut_off_replicas(master);
+    }
+
+    fn replace(&self, master: usize) {
+        self.fail_over(master, "TAKEOVER");
+    }
+
+    fn reconnect(&self, server: usize) {
+        self.reconnect(server);
+    }
+
+    fn fail_over(&self) {
+        let master = self.master_of(LOCK).unwrap();
+        self.fail_over(master, "FORCE");
+    }
+}
+
+/// The name of the lock, and of one in its slot that is free most of the time.
+const LOCK: &str = "a";
+const PROBE: &str = "{a}probe";
 
 /// The counts of a run.
 #[derive(Default)]
@@ -52,7 +154,7 @@ async fn contend(mut client: impl FnMut() -> Redlock, lifetime: Duration, witnes
     while !witness.is_over() {
         let (redlock, start) = (client(), Instant::now());
         while !witness.is_over() && start.elapsed() < lifetime {
-            let Ok(Some(guard)) = redlock.lock("a", HELD).try_now().await else {
+            let Ok(Some(guard)) = redlock.lock(LOCK, HELD).try_now().await else {
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
                 continue;
             };
@@ -72,7 +174,7 @@ async fn contend(mut client: impl FnMut() -> Redlock, lifetime: Duration, witnes
 /// Acquires and releases another lock, and records the times.
 async fn probe(redlock: Redlock, seen: Arc<Seen>, witness: Arc<Witness>) {
     while !witness.is_over() {
-        if let Ok(Some(guard)) = redlock.lock("probe", HELD).try_now().await {
+        if let Ok(Some(guard)) = redlock.lock(PROBE, HELD).try_now().await {
             seen.probes.lock().unwrap().push(Instant::now());
             drop(guard.release().await);
         }
@@ -81,7 +183,7 @@ async fn probe(redlock: Redlock, seen: Arc<Seen>, witness: Arc<Witness>) {
 }
 
 /// Lets the master fail in this way, and waits until locks are granted again.
-fn fail(monitored: &Monitored, end: End, seen: &Seen, witness: &Witness) {
+fn fail(monitored: &impl Replicated, end: End, seen: &Seen, witness: &Witness) {
     monitored.wait_until_whole();
     let granted_after = |time: Instant| seen.probes.lock().unwrap().last().is_some_and(|last| *last > time);
     let whole = Instant::now();
@@ -93,16 +195,16 @@ fn fail(monitored: &Monitored, end: End, seen: &Seen, witness: &Witness) {
     std::thread::sleep(Duration::from_millis(fastrand::u64(500..2500)));
     let failed = Instant::now();
     match end {
-        End::Killed => monitored.servers[master].kill(),
-        End::Paused => monitored.servers[master].pause(),
+        End::Killed => monitored.servers()[master].kill(),
+        End::Paused => monitored.servers()[master].pause(),
         End::Manual => monitored.fail_over(),
-        End::CutOff => monitored.cut_off_sentinels(master),
+        End::CutOff => monitored.replace(master),
     }
     monitored.wait_for_another(master);
     let promoted = Instant::now();
     match end {
-        End::Killed => monitored.servers[master].restart(),
-        End::Paused => monitored.servers[master].resume(),
+        End::Killed => monitored.servers()[master].restart(),
+        End::Paused => monitored.servers()[master].resume(),
         End::Manual | End::CutOff => {}
     }
     // A client may use the former master for about three seconds, which is no risk until the quarantine is over.
@@ -133,12 +235,13 @@ impl Drop for Over<'_> {
 }
 
 /// Runs failovers of one group of servers.
-fn group(
-    client: &(dyn Fn(&Monitored) -> Redlock + Sync),
+fn group<S: Replicated>(
+    servers: &(dyn Fn() -> S + Sync),
+    client: &(dyn Fn(&S) -> Redlock + Sync),
     failovers: u64,
     start: usize,
 ) -> (Arc<Witness>, Arc<Seen>) {
-    let monitored = Arc::new(Monitored::start());
+    let monitored = servers();
     let (witness, seen) = (Arc::new(Witness::default()), Arc::new(Seen::default()));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let new = || client(&monitored);
@@ -167,14 +270,14 @@ fn group(
 }
 
 /// Returns the number of overlaps. The environment sets the number of failovers, and of groups of servers.
-fn overlaps(client: &(dyn Fn(&Monitored) -> Redlock + Sync)) -> u64 {
+fn overlaps<S: Replicated>(servers: &(dyn Fn() -> S + Sync), client: &(dyn Fn(&S) -> Redlock + Sync)) -> u64 {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (failovers, groups) = (number(FAILOVERS, 1), number("REDLOCK_FAILOVERS_GROUPS", 1));
     let all: Vec<_> = std::thread::scope(|scope| {
         let share = |group: u64| failovers / groups + u64::from(group < failovers % groups);
         let run = |index: u64| {
             let start = usize::try_from(index).unwrap();
-            scope.spawn(move || group(client, share(index), start))
+            scope.spawn(move || group(servers, client, share(index), start))
         };
         let runs: Vec<_> = (0..groups).map(run).collect();
         runs.into_iter().map(|run| run.join().unwrap()).collect()
@@ -208,9 +311,23 @@ pub(crate) fn leases_never_overlap_while_masters_fail<A: Adapter>() {
     let client = |monitored: &Monitored| {
         A::builder_with([monitored.url()], &options()).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
     };
-    assert_eq!(0, overlaps(&client));
+    assert_eq!(0, overlaps(&Monitored::start, &client));
     if std::env::var_os(FAILOVERS).is_some() {
         println!("without restart admission:");
-        assert!(overlaps(&|monitored| Follower::<A>::client(monitored)) > 0);
+        assert!(overlaps(&Monitored::start, &|monitored| Follower::<A>::client(monitored)) > 0);
+    }
+}
+
+/// Same as the last one, for the masters of a shard.
+pub(crate) fn leases_never_overlap_while_shards_fail_over<A: Adapter>() {
+    let options = || Options::tokio().longest_ttl(HELD);
+    let client = |cluster: &Cluster| {
+        A::builder_with([cluster.url()], &options()).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
+    };
+    assert_eq!(0, overlaps(&Cluster::with_replicas, &client));
+    if std::env::var_os(FAILOVERS).is_some() {
+        println!("without restart admission:");
+        let follower = |cluster: &Cluster| Follower::<A>::of(cluster.plain_url_of_master(LOCK));
+        assert!(overlaps(&Cluster::with_replicas, &follower) > 0);
     }
 }

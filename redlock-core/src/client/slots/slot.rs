@@ -49,6 +49,10 @@ impl sealed::Kind for Slot {
         Resources::new(self.locks().iter().cloned())
     }
 
+    fn is_one_claim(&self) -> bool {
+        false
+    }
+
     fn common_resource(&self) -> Result<Resource, Error> {
         Err(Error::invalid("each slot has a holder of its own: observe the slot by its name"))
     }
