@@ -4,12 +4,13 @@
 
 mod words;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redlock_core::runtime::Instant;
 use redlock_simulation::attempts::failed_attempts;
 use redlock_simulation::experiment::Report;
-use redlock_simulation::history::{EventKind, FaultKind, Place};
+use redlock_simulation::history::{EventKind, FaultKind, Place, TokenNumber};
 use redlock_simulation::invariant::Violation;
 use redlock_simulation::knowledge::{Fact, Period, knowledge};
 use redlock_simulation::timeline::{Drawing, Timeline};
@@ -207,15 +208,24 @@ impl Known {
 fn events(report: &Report, until: Instant) -> Vec<Event> {
     let mut failed = failed_attempts(&report.history).into_iter().peekable();
     let nodes = report.rules().servers;
+    let tokens: BTreeSet<_> = report.history.0.iter().filter_map(|event| sent(&event.kind)).collect();
     let mut events = Vec::new();
     for (index, event) in report.history.0.iter().enumerate().take_while(|(_, event)| event.at <= until) {
         let at = seconds(event.at);
         let attempts = std::iter::from_fn(|| failed.next_if(|attempt| attempt.event == index));
         let failed = attempts.map(|attempt| words::failed_attempt(&attempt, nodes));
         events.extend(failed.map(|text| Event { at, text, is_message: false }));
-        events.push(Event { at, text: words::event(event), is_message: is_message(&event.kind) });
+        let reservation = words::reservation(event, |token| tokens.contains(&token));
+        let text = reservation.unwrap_or_else(|| words::event(event));
+        events.push(Event { at, text, is_message: is_message(&event.kind) });
     }
     events
+}
+
+/// Returns the token that a client sends.
+fn sent(kind: &EventKind) -> Option<TokenNumber> {
+    let EventKind::Sent(request) = kind else { return None };
+    Some(request.token)
 }
 
 /// Returns the moment of a story, of the violation that a search announces, of the first violation, or of the first grant.

@@ -326,7 +326,7 @@ pub enum EventKind {
         /// The reply.
         reply: Reply,
     },
-    /// The server's clock was set, which changes the expiry of a key.
+    /// A key has another expiry: the server's clock was set, or a lock is reserved for a waiter, with the token of its place.
     Moved {
         /// The server.
         server: usize,

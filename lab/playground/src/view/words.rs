@@ -7,8 +7,23 @@ use std::collections::BTreeMap;
 use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, ReleaseOutcome};
 use redlock_simulation::attempts::FailedAttempt;
-use redlock_simulation::history::{Event, EventKind, FaultKind, Place, Reply, Request};
+use redlock_simulation::history::{Event, EventKind, FaultKind, Place, Reply, Request, TokenNumber};
 use redlock_testkit::Operation;
+
+/// Describes the reservation of a lock for a waiter, and its end. Its token is that of no attempt.
+pub(super) fn reservation(event: &Event, is_attempt: impl Fn(TokenNumber) -> bool) -> Option<String> {
+    match event.kind {
+        EventKind::Moved { token, .. } if is_attempt(token) => None,
+        EventKind::Moved { server, until, .. } if until <= event.at => {
+            Some(format!("the reservation on n{server} ends"))
+        }
+        EventKind::Moved { server, until, .. } => Some(format!(
+            "n{server} reserves the lock for the client that has waited longest, for {:.3} s",
+            left(event.at, until)
+        )),
+        _ => None,
+    }
+}
 
 /// Describes an event.
 pub(super) fn event(Event { at, kind }: &Event) -> String {
@@ -253,6 +268,19 @@ mod tests {
             text(EventKind::Moved { server: 2, token: TokenNumber(7), until })
         };
         assert_eq!(["#7 expires on n2 at once", "#7 expires on n2 in 1.500 s"], [500, 2_000].map(moved));
+    }
+
+    #[test]
+    fn a_reservation_names_no_token() {
+        let moved = |millis| {
+            let until = Instant::since_origin(Duration::from_millis(millis));
+            let kind = EventKind::Moved { server: 2, token: TokenNumber(7), until };
+            Event { at: Instant::since_origin(Duration::from_millis(500)), kind }
+        };
+        let text = |millis| reservation(&moved(millis), |_| false).unwrap();
+        assert_eq!("the reservation on n2 ends", text(500));
+        assert_eq!("n2 reserves the lock for the client that has waited longest, for 0.200 s", text(700));
+        assert_eq!(None, reservation(&moved(700), |token| token == TokenNumber(7)));
     }
 
     #[test]
