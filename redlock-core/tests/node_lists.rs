@@ -46,6 +46,20 @@ impl World {
         Program { process, redlock }
     }
 
+    /// Starts a program whose requests may take this time.
+    fn program_with_timeout(
+        &self,
+        name: &str,
+        nodes: &[usize],
+        timeout: Duration,
+        must_agree: bool,
+    ) -> Program {
+        let process = self.simulation.process(name);
+        let nodes: Vec<_> = nodes.iter().map(|number| self.nodes[*number].clone()).collect();
+        let builder = builder(&process, &nodes).node_timeout(timeout).compare_node_lists(true);
+        Program { redlock: builder.node_lists_must_agree(must_agree).build().unwrap(), process }
+    }
+
     /// Starts a program in the middle of a change of the nodes.
     fn changing(&self, name: &str, nodes: &[usize], previous: &[usize]) -> Program {
         let process = self.simulation.process(name);
@@ -64,9 +78,14 @@ impl World {
 
     /// Starts a program that lists these nodes.
     fn program_over(&self, name: &str, nodes: &[Restarting]) -> Program {
+        self.patient_program_over(name, nodes, NODE_TIMEOUT)
+    }
+
+    /// Same as [`program_over`](World::program_over), with this time limit for requests.
+    fn patient_program_over(&self, name: &str, nodes: &[Restarting], timeout: Duration) -> Program {
         let process = self.simulation.process(name);
         let nodes = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
-        let builder = Builder::new(process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT);
+        let builder = Builder::new(process.runtime()).nodes(nodes).node_timeout(timeout);
         Program { redlock: builder.compare_node_lists(true).build().unwrap(), process }
     }
 
@@ -124,6 +143,35 @@ fn both_programs_notice_a_difference_within_a_second() {
             }
         });
     }
+}
+
+/// The lists have as many nodes as each other, or not. The time until a difference is certain does not depend on the time
+/// limit of requests, nor on how long the first program runs.
+#[test]
+fn both_programs_notice_a_difference_within_a_second_of_their_start_with_a_long_node_timeout() {
+    for_each_seed(20, |seed| {
+        for (one, two, common) in LISTS {
+            for must_agree in [false, true] {
+                let recording = Recording::default();
+                let _subscribed = subscribe(recording.clone());
+                let world = World::new(seed, FakeNode::watching);
+                let start = |name, list| {
+                    let program = world.program_with_timeout(name, list, 3 * SECOND, must_agree);
+                    let redlock = program.redlock.clone();
+                    program.process.spawn(Box::pin(async move { drop(redlock.lock("a", TTL).await) }));
+                    program
+                };
+                let _first = start("one", one);
+                world.simulation.run_for(100 * MS);
+                assert!(recording.of(DIFFER).is_empty());
+                let _second = start("two", two);
+                world.simulation.run_for(SECOND);
+                let expected = if common.is_some() { 2 } else { 0 };
+                let warnings = recording.of(DIFFER);
+                assert_eq!(expected, warnings.len(), "{one:?} {two:?}, {must_agree}: {warnings:?}");
+            }
+        }
+    });
 }
 
 /// The other program announces its list again within ten seconds.
@@ -308,22 +356,53 @@ fn the_comparison_of_a_program_that_was_paused_does_not_count() {
     });
 }
 
+/// One node replies late. Meanwhile other servers are restarted, so the announcement that follows shows the former ones.
+#[test]
+fn an_announcement_is_as_old_as_the_first_reply_that_it_is_made_of() {
+    for_each_seed(20, |seed| {
+        let recording = Recording::default();
+        let _subscribed = subscribe(recording.clone());
+        let world = World::new(seed, FakeNode::watching);
+        let nodes = world.restarting();
+        let first = world.patient_program_over("one", &nodes, 3 * SECOND);
+        world.lock(&first);
+        world.simulation.run_for(SECOND);
+        let last = &nodes[4].node;
+        last.clear_requests();
+        last.inject(Fault::delay(2 * SECOND).on(Operation::Inspect));
+        while last.requests().on(Operation::Inspect).is_empty() {
+            world.simulation.run_for(10 * MS);
+        }
+        last.clear_faults();
+        nodes[..2].iter().for_each(Restarting::restart);
+        let second = world.patient_program_over("two", &nodes, 3 * SECOND);
+        world.lock(&second);
+        for _ in 0..40 {
+            world.simulation.run_for(100 * MS);
+            assert_eq!(None, world.difference(&second));
+        }
+        assert!(recording.of(DIFFER).is_empty());
+    });
+}
+
 /// Programs with the same list do not warn during outages, losses of data and restarts, even if they are paused, killed
 /// and started meanwhile.
 #[test]
 fn equal_lists_never_differ_during_outages() {
     let changes: [fn(FakeNode) -> FakeNode; 2] = [|node| node.watching().ordered(), FakeNode::ordered];
     for change in changes {
-        for_each_seed(100, |seed| outages(seed, change));
+        for_each_seed(100, |seed| outages(seed, change, NODE_TIMEOUT));
+        for_each_seed(50, |seed| outages(seed, change, 3 * SECOND));
     }
 }
 
-fn outages(seed: u64, change: fn(FakeNode) -> FakeNode) {
+fn outages(seed: u64, change: fn(FakeNode) -> FakeNode, timeout: Duration) {
     let recording = Recording::default();
     let _subscribed = subscribe(recording.clone());
     let world = World::new(seed, change);
     let nodes = world.restarting();
-    let mut programs = ["one", "two", "three"].map(|name| world.program_over(name, &nodes));
+    let start = |name| world.patient_program_over(name, &nodes, timeout);
+    let mut programs = ["one", "two", "three"].map(start);
     for program in &programs {
         world.lock(program);
     }
@@ -346,7 +425,7 @@ fn outages(seed: u64, change: fn(FakeNode) -> FakeNode) {
             5 => programs[one].process.pause(),
             6 => {
                 programs[one].process.kill();
-                programs[one] = world.program_over("another", &nodes);
+                programs[one] = start("another");
                 let redlock = programs[one].redlock.clone();
                 // Without a quorum, the request fails. The comparison begins anyway.
                 programs[one].process.spawn(Box::pin(async move { drop(redlock.lock("a", TTL).await) }));

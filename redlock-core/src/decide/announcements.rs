@@ -35,6 +35,8 @@ pub(crate) struct Servers {
     owner: Option<Owner>,
     /// The servers of the nodes that have replied in this comparison.
     present: Vec<Option<ServerId>>,
+    /// The time of the last reply of each node.
+    replied: Vec<Instant>,
     /// The last known servers, and when this program first saw them.
     last: Vec<Option<(ServerId, Instant)>>,
     /// Servers that others have replaced, with their nodes, the latest last.
@@ -63,6 +65,8 @@ pub(crate) struct Listed {
     pub(crate) remaining: Option<Duration>,
     /// Its program read these servers at this time or later, on the clock of this program.
     as_of: Instant,
+    /// The time at which this program received it.
+    read: Instant,
     /// The announcement stands until this time.
     pub(crate) until: Instant,
     /// True if no program has renewed it for so long that none with this list may run any more.
@@ -118,10 +122,29 @@ pub(crate) enum Announcement {
 /// The duration of an announcement. After this time, the list of a program that has ended is not compared any more.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
+/// The shortest TTL of an announcement.
+pub(crate) const MIN_TTL: Duration = Duration::from_millis(22_500);
+
+/// The longest time from the request of an announcement until it is carried out, and between replies of two nodes that
+/// are compared. If a request takes longer, and a server is restarted meanwhile, another program may report a difference
+/// until the next announcement.
+const DELAY: Duration = Duration::from_millis(250);
+
 /// Returns the longest time between the first request of a comparison and its announcements. A comparison that takes
 /// longer, because its process was paused, announces and finds nothing.
 pub(crate) fn max_reading(node_timeout: Duration) -> Duration {
     2 * node_timeout
+}
+
+/// Returns the TTL of an announcement whose comparison has taken this time. The TTL counts from the beginning of the
+/// comparison, so the remaining time shows when the program read its servers.
+pub(crate) fn ttl_after(reading: Duration) -> Duration {
+    TTL.saturating_sub(reading).max(MIN_TTL)
+}
+
+/// Returns how long before the beginning of the TTL a program may have read its servers.
+fn uncertainty(node_timeout: Duration) -> Duration {
+    node_timeout.min(DELAY) + max_reading(node_timeout).saturating_sub(TTL.saturating_sub(MIN_TTL))
 }
 
 /// Returns how long an announcement certainly stands that has this time left on its server, whose clock may run fast.
@@ -130,17 +153,19 @@ pub(crate) fn certain(remaining: Duration) -> Duration {
 }
 
 impl Listed {
-    /// Creates the record of an announcement. `sent` is the time of the request that returned it.
+    /// Creates the record of an announcement. `sent` is the time of the request that returned it, and `read` that of the
+    /// reply.
     ///
     /// A key that never expires is no announcement of a program that runs.
-    pub(crate) fn new(entry: LockEntry, sent: Instant, node_timeout: Duration) -> Self {
+    pub(crate) fn new(entry: LockEntry, sent: Instant, read: Instant, node_timeout: Duration) -> Self {
         // On a server whose clock runs slowly, an announcement is older than its remaining time suggests.
         let age = entry.remaining.map_or(Duration::MAX, |remaining| TTL.saturating_sub(remaining) * 9 / 8);
         let remaining = entry.remaining.unwrap_or_default();
         Self {
             token: entry.token,
             remaining: entry.remaining,
-            as_of: sent - age - max_reading(node_timeout),
+            as_of: sent - age - uncertainty(node_timeout),
+            read,
             until: sent + certain(remaining),
             is_old: remaining < TTL / 2,
         }
@@ -186,7 +211,14 @@ impl Finding {
 impl Servers {
     pub(crate) fn new(quorums: Quorums, owner: Option<Owner>) -> Self {
         let nodes = quorums.nodes();
-        Self { quorums, owner, present: vec![None; nodes], last: vec![None; nodes], former: VecDeque::new() }
+        Self {
+            quorums,
+            owner,
+            present: vec![None; nodes],
+            replied: vec![Instant::ORIGIN; nodes],
+            last: vec![None; nodes],
+            former: VecDeque::new(),
+        }
     }
 
     /// Begins a comparison, in which no node has replied yet.
@@ -196,7 +228,7 @@ impl Servers {
 
     /// Records the server of a node that has replied at this time.
     pub(crate) fn note(&mut self, node: usize, server: Option<ServerId>, at: Instant) {
-        self.present[node] = server;
+        (self.present[node], self.replied[node]) = (server, at);
         let Some(server) = server else { return };
         match self.last[node].replace((server, at)) {
             Some((before, since)) if before == server => self.last[node] = Some((server, since)),
@@ -220,12 +252,15 @@ impl Servers {
         NodeList::new(list.len(), list.nodes().filter_map(|node| self.present[node]))
     }
 
-    /// Returns the parts of the lists that this program had seen before this time.
-    fn lists_before(&self, time: Instant) -> Lists {
+    /// Returns the parts of the lists whose servers were the same when the program of an announcement read them.
+    fn lists_at(&self, announced: &Listed) -> Lists {
         let seen = |list: Members| {
             let seen = list.nodes().filter_map(|node| {
                 let (server, since) = self.last[node]?;
-                (self.present[node] == Some(server) && since < time).then_some(server)
+                let is_same = self.present[node] == Some(server)
+                    && since < announced.as_of
+                    && announced.read <= self.replied[node] + DELAY;
+                is_same.then_some(server)
             });
             NodeList::new(list.len(), seen)
         };
@@ -263,7 +298,7 @@ impl Servers {
         }
         let current = self.list_of(self.quorums.current());
         let difference = other.iter().find_map(|list| current.difference(list));
-        match difference.filter(|_| !self.lists_before(announced.as_of).may_exclude(&other)) {
+        match difference.filter(|_| !self.lists_at(announced).may_exclude(&other)) {
             Some(difference) => Finding::Differs(difference),
             None => Finding::Unconfirmed,
         }
@@ -386,7 +421,14 @@ mod tests {
 
     /// Returns an announcement of servers that their program read at 20 s.
     fn of(lists: &Lists) -> Listed {
-        Listed { token: lists.token(), remaining: None, as_of: at(20), until: at(40), is_old: false }
+        Listed {
+            token: lists.token(),
+            remaining: None,
+            as_of: at(20),
+            read: at(0),
+            until: at(40),
+            is_old: false,
+        }
     }
 
     /// Returns announcements of single lists.
@@ -534,6 +576,22 @@ mod tests {
         assert!(differs(servers.compare_on(&on(Some(&list(5, &[])), None))));
     }
 
+    /// Two servers may have been restarted after they replied to this program, and before the other program read them.
+    #[test]
+    fn an_announcement_that_was_read_long_after_its_servers_replied_is_unconfirmed() {
+        let mut servers = servers(&[1, 2, 3]);
+        reply(&mut servers, &[1, 2, 3], 30);
+        let mut listed = of(&Lists::new(list(3, &[1, 4, 5]), None));
+        listed.read = at(30) + DELAY;
+        assert!(differs(servers.compare(&listed)));
+        listed.read = at(31);
+        assert_eq!(Finding::Unconfirmed, servers.compare(&listed));
+        // No restart changes the number of nodes.
+        let mut other = of(&Lists::new(list(5, &[]), None));
+        other.read = at(31);
+        assert!(differs(servers.compare(&other)));
+    }
+
     #[test]
     fn a_difference_outweighs_a_doubt() {
         let differs = Finding::Differs(NodeListDifference::new(3, 3, 1));
@@ -547,15 +605,31 @@ mod tests {
 
     #[test]
     fn the_time_of_an_announcement_follows_from_its_remaining_time() {
-        let as_of = |remaining| {
+        let as_of = |remaining, timeout: u64| {
             let mut entry = LockEntry::of(Token::from_bytes("nodes 1"));
             entry.remaining = remaining;
-            Listed::new(entry, at(100), Duration::from_secs(1)).as_of
+            Listed::new(entry, at(100), at(100), Duration::from_millis(timeout)).as_of
         };
-        assert_eq!(at(98), as_of(Some(TTL)));
-        assert_eq!(at(98 - 9), as_of(Some(Duration::from_secs(22))));
-        assert_eq!(at(98), as_of(Some(2 * TTL)), "the clock of the server was set back");
-        assert_eq!(Instant::ORIGIN, as_of(None));
+        assert_eq!(at(100) - DELAY, as_of(Some(TTL), 3_000));
+        assert_eq!(at(100) - Duration::from_millis(20), as_of(Some(TTL), 20));
+        assert_eq!(at(91) - DELAY, as_of(Some(Duration::from_secs(22)), 3_000));
+        assert_eq!(at(100) - DELAY, as_of(Some(2 * TTL), 3_000), "the clock of the server was set back");
+        assert_eq!(Instant::ORIGIN, as_of(None, 3_000));
+    }
+
+    /// The program began to read its servers at 200 s, and announced its list after this time.
+    #[test]
+    fn no_server_was_read_before_the_time_of_an_announcement() {
+        for timeout in [1, 100, 1_000, 5_000, 60_000].map(Duration::from_millis) {
+            for reading in [Duration::ZERO, timeout / 2, timeout, max_reading(timeout)] {
+                let mut entry = LockEntry::of(Token::from_bytes("nodes 1"));
+                let (announced, passed) = (at(200) + reading, Duration::from_secs(3));
+                entry.remaining = Some(ttl_after(reading).saturating_sub(passed));
+                let now = announced + passed;
+                let listed = Listed::new(entry, now, now, timeout);
+                assert!(listed.as_of <= at(200), "{timeout:?} {reading:?}");
+            }
+        }
     }
 
     #[test]

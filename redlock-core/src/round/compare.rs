@@ -3,9 +3,12 @@
 //! The value of a key is a list, so the requests are those of locks. A program whose list is announced already sets
 //! nothing, because an acquisition leaves a key with the same token as it is.
 
+use std::time::Duration;
+
 use crate::decide::agreement::Agreement;
 use crate::decide::announcements::{
-    Announced, Announcement, Claim as Claimed, Finding, Listed, Place, Servers, TTL, certain, max_reading,
+    Announced, Announcement, Claim as Claimed, Finding, Listed, MIN_TTL, Place, Servers, certain,
+    max_reading, ttl_after,
 };
 use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request, ServerId};
 use crate::round::{Heard, Io, Round, Rules};
@@ -43,6 +46,8 @@ pub(crate) struct Compare {
     servers: Servers,
     agreement: Agreement,
     start: Instant,
+    /// The TTL of the next announcement.
+    ttl: Duration,
     /// True if nothing is to be announced.
     read_only: bool,
     nodes: Vec<Seen>,
@@ -123,6 +128,7 @@ impl Compare {
             servers,
             agreement,
             start,
+            ttl: ttl_after(Duration::ZERO),
             read_only,
             nodes: vec![Seen::default(); rules.nodes()],
             missing: Place::ALL.len() * rules.nodes(),
@@ -140,7 +146,7 @@ impl Compare {
 
     /// Compares the lists, and sends the announcements.
     fn compare(&mut self, now: Instant, io: &mut Io<Lane>) {
-        self.is_read = true;
+        (self.is_read, self.ttl) = (true, ttl_after(now.saturating_duration_since(self.start)));
         if self.is_late(now) {
             self.finding = Finding::Unconfirmed;
             return;
@@ -228,7 +234,7 @@ impl Compare {
         match heard.outcome {
             Outcome::Free { .. } => {}
             Outcome::Held(entry) => {
-                seen.announced.set(place, Listed::new(entry, heard.sent, self.rules.node_timeout));
+                seen.announced.set(place, Listed::new(entry, heard.sent, heard.at, self.rules.node_timeout));
             }
             // The identity is known; the data of the server may be lost.
             Outcome::Quarantined { .. } => {
@@ -248,7 +254,7 @@ impl Compare {
             return;
         }
         if matches!(heard.outcome, Outcome::Granted) {
-            self.nodes[heard.node].stands_until = Some(heard.sent + certain(TTL));
+            self.nodes[heard.node].stands_until = Some(heard.sent + certain(MIN_TTL));
             return self.confirm(heard.node, heard.at, io);
         }
         // The next comparison sees an announcement that another program has made meanwhile.
@@ -286,7 +292,8 @@ impl Round for Compare {
     fn request(&self, node: usize, lane: Lane) -> Option<Request> {
         let claim =
             |place: Place, token: Token| Claim::new(Resources::new([name(place)]).expect("one name"), token);
-        let (announced, ttl) = (&self.nodes[node].announced, Ttl::new(TTL).expect("a TTL within the bounds"));
+        let (announced, ttl) =
+            (&self.nodes[node].announced, Ttl::new(self.ttl).expect("a TTL within the bounds"));
         Some(match lane {
             Lane::Read(place) => Request::Inspect(name(place)),
             Lane::Verify => Request::Inspect(name(self.servers.place_of_neighbours())),
@@ -314,7 +321,10 @@ impl Round for Compare {
                 }
             }
             Lane::Retract(_) if self.is_late(heard.at) => {}
-            Lane::Retract(place) => self.send(heard.node, Lane::Announce(place), io),
+            Lane::Retract(place) => {
+                self.ttl = ttl_after(heard.at.saturating_duration_since(self.start));
+                self.send(heard.node, Lane::Announce(place), io);
+            }
             Lane::Announce(place) | Lane::Renew(place) => self.announced(place, &heard, io),
             Lane::Verify => self.verified(heard),
         }
