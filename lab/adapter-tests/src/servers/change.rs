@@ -1,11 +1,15 @@
 //! The servers are changed while programs lock.
 
+#![allow(clippy::print_stdout)] // the figures
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use redlock_core::FencingToken;
 use redlock_core::NodeHealth;
+use tokio::task::JoinHandle;
 
+use super::node_lists::SECONDS;
 use super::*;
 
 /// The lists of one deployment: the servers, and the previous ones.
@@ -23,10 +27,24 @@ const STEPS: [Step; 5] = [
 /// How long programs of two neighbouring steps contend.
 const CONTENTION: Duration = Duration::from_millis(1_500);
 
-fn program<A: Adapter>(servers: &[RedisServer], (nodes, previous): Step) -> Redlock {
+/// How long announcements of programs that have ended, and the wait after them, keep others from locks.
+const BLOCKED: Duration = Duration::from_secs(45);
+
+/// A request that takes longer is slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+fn program<A: Adapter>(servers: &[RedisServer], step: Step) -> Redlock {
+    started::<A>(servers, step, |builder| builder)
+}
+
+fn started<A: Adapter>(
+    servers: &[RedisServer],
+    (nodes, previous): Step,
+    set: impl Fn(Builder) -> Builder,
+) -> Redlock {
     let urls = |list: &[usize]| list.iter().map(|number| servers[*number].url()).collect::<Vec<_>>();
     let options = Options::new(Arc::new(TokioRuntime::new()));
-    let builder = A::builder_with(urls(nodes), &options).unwrap().node_timeout(NODE_TIMEOUT);
+    let builder = set(A::builder_with(urls(nodes), &options).unwrap().node_timeout(NODE_TIMEOUT));
     let Some(previous) = previous else { return builder.build().unwrap() };
     let node = |url| Arc::new(A::node(url, &options).unwrap()) as Arc<dyn LockNode>;
     builder.previous_nodes(urls(previous).into_iter().map(node)).build().unwrap()
@@ -38,11 +56,17 @@ struct Protected {
     is_in_use: AtomicBool,
     last: Mutex<Option<FencingToken>>,
     turns: AtomicU32,
+    /// The times of the slow requests.
+    slow: Mutex<Vec<Duration>>,
 }
 
 impl Protected {
     async fn turn(&self, redlock: &Redlock) {
+        let start = Instant::now();
         let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        if start.elapsed() > SLOW {
+            self.slow.lock().unwrap().push(start.elapsed());
+        }
         assert!(!self.is_in_use.swap(true, Ordering::SeqCst), "two programs hold the lock");
         let token = guard.token();
         {
@@ -92,6 +116,73 @@ pub(crate) async fn programs_in_neighbouring_steps_exclude_each_other<A: Adapter
     }
     let turns = protected.turns.load(Ordering::Relaxed);
     assert!(turns >= 16, "each program had a turn in each pair of steps: {turns}");
+}
+
+/// A program that requests the lock until it is told to end.
+struct Running {
+    redlock: Redlock,
+    is_ending: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts a program whose list must agree with those of others.
+    fn start<A: Adapter>(servers: &[RedisServer], step: Step, protected: &Arc<Protected>) -> Self {
+        let redlock = started::<A>(servers, step, |builder| builder.node_lists_must_agree(true));
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let task = || {
+            let (redlock, protected, is_ending) =
+                (redlock.clone(), Arc::clone(protected), Arc::clone(&is_ending));
+            tokio::spawn(async move {
+                while !is_ending.load(Ordering::Relaxed) {
+                    protected.turn(&redlock).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            })
+        };
+        let tasks = vec![task(), task()];
+        Self { redlock, is_ending, tasks }
+    }
+
+    /// Ends the program after its turn, and panics if one of its requests has failed.
+    async fn end(self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(0, self.redlock.close().await);
+    }
+}
+
+/// Three programs are restarted one after the other, step by step, while all of them request the lock. `scripts/node-lists`
+/// carries out all steps; they take minutes, because the last programs of a step must be forgotten first.
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+pub(crate) async fn programs_that_must_agree_go_through_a_change<A: Adapter>() {
+    let (servers, protected) = (RedisServer::start_many(6), Arc::new(Protected::default()));
+    let is_long = std::env::var(SECONDS).is_ok();
+    let steps = if is_long { &STEPS[..] } else { &STEPS[..2] };
+    let mut programs = Vec::new();
+    for _ in 0..3 {
+        programs.push(Running::start::<A>(&servers, steps[0], &protected));
+    }
+    for (number, step) in steps.iter().enumerate().skip(1) {
+        // The programs of two steps before, which have ended, must be forgotten first.
+        let wait = if number > 1 { BLOCKED } else { CONTENTION };
+        tokio::time::sleep(wait).await;
+        for _ in 0..3 {
+            programs.push(Running::start::<A>(&servers, *step, &protected));
+            tokio::time::sleep(CONTENTION).await;
+            programs.remove(0).end().await;
+        }
+    }
+    tokio::time::sleep(CONTENTION).await;
+    for program in programs {
+        program.end().await;
+    }
+    let turns = protected.turns.load(Ordering::Relaxed);
+    let slow = protected.slow.lock().unwrap();
+    println!("{} steps: {turns} turns, no failed request, slow requests: {slow:.1?}", steps.len());
+    assert!(turns >= 16, "{turns}");
 }
 
 /// A program that is restarted with both lists has no other connection to a server that is in both.

@@ -12,7 +12,7 @@ use super::*;
 use crate::Adapter;
 
 /// The environment variable for the duration of the contention, which `scripts/node-lists` sets.
-const SECONDS: &str = "REDLOCK_NODE_LISTS_SECONDS";
+pub(super) const SECONDS: &str = "REDLOCK_NODE_LISTS_SECONDS";
 
 /// The TTL of the locks of programs that contend.
 const CONTENDED_TTL: Duration = Duration::from_secs(2);
