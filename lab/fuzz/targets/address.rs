@@ -16,6 +16,7 @@ fuzz_target!(|url: &str| {
             let outside_password = match address.endpoint() {
                 Endpoint::Tcp { host, .. } => host.contains(SECRET),
                 Endpoint::Unix { path } => path.to_string_lossy().contains(SECRET),
+                Endpoint::Cluster { servers, .. } => servers.iter().any(|(host, _)| host.contains(SECRET)),
                 Endpoint::Sentinels { service, sentinels, .. } => {
                     service.contains(SECRET) || sentinels.iter().any(|(host, _)| host.contains(SECRET))
                 }
