@@ -14,6 +14,7 @@ pub(crate) mod lease_status;
 pub(crate) mod node_list;
 pub(crate) mod observation;
 pub(crate) mod once_per;
+pub(crate) mod own_place;
 pub(crate) mod pending_release;
 pub(crate) mod query_interval;
 pub(crate) mod quorums;

@@ -3,12 +3,15 @@
 
 mod common;
 
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::*;
-use redlock_core::node::{Claim, LockNode, Place, Reply, Request, Token, Ttl};
-use redlock_core::{ErrorKind, Guard, IntoResource as _, IntoResources as _, JobOutcome, Position, Redlock};
+use redlock_core::node::{Begun, Claim, LockNode, Place, Profile, Reply, Request, Status, Token, Ttl, Watch};
+use redlock_core::{
+    Builder, ErrorKind, Guard, IntoResource as _, IntoResources as _, JobOutcome, Position, Redlock,
+};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
 type Log = Arc<Mutex<Vec<u32>>>;
@@ -49,7 +52,10 @@ async fn enter_dead(world: &World, waited: Duration) {
 
 async fn enter_dead_on(nodes: &[FakeNode], waited: Duration) {
     let id = Token::from_bytes(format!("next#{}", "d".repeat(40)));
-    let place = Place::new(id, waited, NODE_TIMEOUT);
+    enter(nodes, Place::new(id, waited, NODE_TIMEOUT)).await;
+}
+
+async fn enter(nodes: &[FakeNode], place: Place) {
     let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes("dead")).with_place(place);
     for node in nodes {
         node.inner().call(Request::Release(claim.clone())).await.unwrap();
@@ -411,6 +417,158 @@ fn a_request_that_polls_rarely_has_no_place() {
             assert_eq!(has_place, is_reserved, "{delay:?}");
         });
     }
+}
+
+/// A node whose notifications are lost.
+struct Silent(FakeNode);
+
+impl LockNode for Silent {
+    fn label(&self) -> &str {
+        self.0.label()
+    }
+
+    fn profile(&self) -> Profile {
+        self.0.profile()
+    }
+
+    fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        self.0.begin(request).map(|reply| match reply? {
+            Reply::Watching(Watch { availability, holder, .. }) => {
+                Ok(Reply::Watching(Watch::new(availability, pending()).held_by(holder)))
+            }
+            other => Ok(other),
+        })
+    }
+}
+
+/// Returns a client of the same nodes. It receives the notifications of the first ones only.
+fn partly_notified(world: &World, notifying: usize) -> Redlock {
+    let nodes = world.nodes.iter().enumerate().map(|(number, node)| {
+        let node = node.clone();
+        if number < notifying { Arc::new(node) as Arc<dyn LockNode> } else { Arc::new(Silent(node)) }
+    });
+    Builder::new(world.process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+/// Returns the time from the release of a lock until this client has it.
+async fn handed_over_to(world: &World, waiter: &Redlock, guard: Guard) -> Duration {
+    let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
+    let ((next, took), ()) = both(waiting, async {
+        world.sleep(MS).await;
+        guard.release().await.unwrap();
+    })
+    .await;
+    next.unwrap().release().await.unwrap();
+    world.nothing_left().await;
+    took
+}
+
+/// The reservation on one node shows that the lock was released.
+#[test]
+fn nodes_that_do_not_notify_of_a_release_are_queried() {
+    with_watching(async |world| {
+        let waiter = partly_notified(&world, 1);
+        let guard = reserving(&world).await;
+        let took = handed_over_to(&world, &waiter, guard).await;
+        assert!(took < NODE_TIMEOUT, "the reservation has expired: {took:?}");
+    });
+}
+
+/// A request without notifications polls every 5 s. It then sees how long the lock is reserved for another request.
+#[test]
+fn a_request_that_polls_follows_the_reservation_that_it_finds() {
+    with_watching(async |world| {
+        let waiter = partly_notified(&world, 0);
+        let guard = reserving(&world).await;
+        for digit in ["d", "e"] {
+            let id = Token::from_bytes(format!("next#{}", digit.repeat(40)));
+            enter(&world.nodes, Place::new(id, TTL, NODE_TIMEOUT)).await;
+        }
+        let took = handed_over_to(&world, &waiter, guard).await;
+        // Both others have died. The first reservation expires unseen, and the attempt at 5 s makes the second one.
+        assert!(took > 5_200 * MS && took < 5_300 * MS, "{took:?}");
+    });
+}
+
+/// It could not use the reservation, because no other node has passed the lock on.
+#[test]
+fn a_request_enters_its_place_again_after_a_reservation_that_it_could_not_use() {
+    with_watching(async |world| {
+        let guard = reserving(&world).await;
+        contend(&world, &world.other_client(), 0, &Log::default());
+        world.sleep(MS).await;
+        world.nodes[0].inner().remove("a");
+        let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes("1"));
+        world.nodes[0].inner().set_holder("a", claim.token().clone(), Ttl::MAX);
+        world.nodes[0].inner().call(Request::Release(claim)).await.unwrap();
+        assert_eq!(Some(0), places(&world).await[0], "the lock is reserved there");
+        world.sleep(2 * NODE_TIMEOUT).await;
+        assert_eq!(vec![Some(1); 5], places(&world).await);
+        guard.release().await.unwrap();
+    });
+}
+
+/// Returns the number of places on each node.
+async fn places(world: &World) -> Vec<Option<u32>> {
+    let mut places = Vec::new();
+    for node in &world.nodes {
+        let request = Request::Inspect("a".into_resource().unwrap());
+        places.push(match node.inner().call(request).await.unwrap() {
+            Reply::Held(entry) => entry.waiters,
+            Reply::Free { waiters } => waiters,
+            other => panic!("{other:?}"),
+        });
+    }
+    places
+}
+
+#[test]
+fn a_request_enters_its_place_on_a_node_that_was_down() {
+    with_watching(async |world| {
+        world.nodes[..2].iter().for_each(FakeNode::crash);
+        let clients = [world.other_client(), world.other_client()];
+        let guard = reserving_on(&world, 4).await;
+        for (name, client) in (0..).zip(&clients) {
+            contend(&world, client, name, &Log::default());
+        }
+        world.sleep(NODE_TIMEOUT).await;
+        assert_eq!(vec![Some(0), Some(0), Some(2), Some(2), Some(2)], places(&world).await);
+        world.nodes[..2].iter().for_each(FakeNode::restart);
+        world.sleep(NODE_TIMEOUT).await;
+        assert_eq!(vec![Some(2); 5], places(&world).await);
+        guard.release().await.unwrap();
+        world.sleep(TTL).await;
+        world.nothing_left().await;
+    });
+}
+
+/// The connection may have hidden that the place was lost, with all data or with a reservation that has expired.
+#[test]
+fn a_request_enters_its_place_again_over_another_connection() {
+    with_changed(
+        5,
+        |node| node.watching().ordered(),
+        async |world| {
+            let guard = reserving(&world).await;
+            contend(&world, &world.other_client(), 0, &Log::default());
+            world.sleep(MS).await;
+            let before = world.request_counts(Operation::Release);
+            world.nodes[0].crash();
+            world.nodes[0].inner().clear();
+            world.nodes[0].restart();
+            assert_eq!(Some(0), places(&world).await[0]);
+            world.sleep(NODE_TIMEOUT).await;
+            assert_eq!(vec![Some(1); 5], places(&world).await);
+            let after = world.request_counts(Operation::Release);
+            assert_eq!(before[0] + 1, after[0]);
+            assert_eq!(before[1..], after[1..], "the other nodes have the place");
+            guard.release().await.unwrap();
+        },
+    );
 }
 
 /// With two failed nodes of five, the first denial decides the round, before contention is certain.

@@ -323,32 +323,40 @@ impl CheckedRequest {
             let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
-            if let Some(place) = waiter.place() {
-                watcher.reserved_for(place);
-            }
+            watcher.failed(&failure, waiter.place());
             // Boxed, because most requests never wait here. Thus the future of a request stays small.
             let wait = Box::pin(watcher.wait(delay, may_exceed, policy.until));
-            match while_open(handle, wait).await {
-                Some(WakeReason::Reserved) => backoff.uncount_attempt(),
+            let wake = while_open(handle, wait).await;
+            if wake.is_some_and(|reason| reason != WakeReason::Time) {
+                backoff.uncount_attempt();
+            }
+            match wake {
                 // Other clients, which have no place, get their chance. The nodes keep the order of those that have one.
                 Some(WakeReason::Free) if waiter.place().is_some() => {
-                    backoff.uncount_attempt();
                     pause(handle, policy.bounded(OTHERS_FIRST, handle.now())).await;
                 }
+                // No client held the lock: the votes were split. All clients with votes receive the next notification at
+                // the same moment.
                 Some(WakeReason::Free) => {
-                    backoff.uncount_attempt();
-                    // No client held the lock: the votes were split. All clients with votes receive the next
-                    // notification at the same moment.
                     collisions = if failure.is_split() { collisions + 1 } else { 0 };
-                    let now = handle.now();
-                    let delay =
-                        collision_delay(collisions, now.saturating_duration_since(began), self.random());
-                    pause(handle, policy.bounded(delay, now)).await;
+                    self.pause_after(collisions, began, policy).await;
                 }
-                Some(WakeReason::Time) | None => collisions = 0,
+                // If this repeats, another request does not use its reservations. They expire soon.
+                Some(WakeReason::Split) => {
+                    self.pause_after(collisions, began, policy).await;
+                    collisions += 2;
+                }
+                Some(WakeReason::Reserved | WakeReason::Time) | None => collisions = 0,
             }
             contended = Some(failure);
         }
+    }
+
+    /// Pauses before an attempt, after this number of collisions in a row. The last attempt began at `began`.
+    async fn pause_after(&self, collisions: u32, began: Instant, policy: &RetryPolicy) {
+        let now = self.handle.now();
+        let delay = collision_delay(collisions, now.saturating_duration_since(began), self.random());
+        pause(&self.handle, policy.bounded(delay, now)).await;
     }
 
     /// Creates a place in the queues of this process.

@@ -49,8 +49,8 @@ impl<'a> Waiter<'a> {
     }
 
     /// Returns the place, while the request is in the places.
-    pub(super) fn place(&self) -> Option<&Token> {
-        self.place.as_ref()?.standing.id()
+    pub(super) fn place(&self) -> Option<&Standing> {
+        Some(&self.place.as_ref()?.standing).filter(|standing| standing.id().is_some())
     }
 
     /// Ends the wait: the attempt that acquired the lock has left the places.

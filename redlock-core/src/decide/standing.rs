@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use crate::decide::backoff::{MIN_DELAY, equal_jitter};
 use crate::decide::quorums::{Members, Quorums};
+use crate::types::claim::Claim;
 use crate::types::instant::Instant;
 use crate::types::place::Place;
+use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
 
 /// The time between two attempts in which the request is in the places. Clones share it.
@@ -37,6 +39,8 @@ enum Over {
 pub(crate) struct Standing {
     /// `None` before the first attempt was denied.
     id: Option<Token>,
+    /// The token of the last attempt that was denied.
+    attempt: Option<Token>,
     /// True if readers may use a reservation for this place.
     is_reader: bool,
     /// `None` while the request is not in the places of the nodes.
@@ -53,7 +57,9 @@ pub(crate) struct Standing {
 impl Standing {
     /// Creates the place of a request that began at `since`, and has not been denied yet.
     pub(crate) fn new(since: Instant, reserved_for: Duration, is_reader: bool) -> Self {
-        Self { id: None, is_reader, entered: None, since, reserved_for, splits: 0, if_split: Duration::ZERO }
+        let (id, attempt, entered) = (None, None, None);
+        let (splits, if_split) = (0, Duration::ZERO);
+        Self { id, attempt, is_reader, entered, since, reserved_for, splits, if_split }
     }
 
     /// Returns the identity of the place, while the request is in the places.
@@ -91,10 +97,17 @@ impl Standing {
         self.id().cloned().map(|id| Place::new(id, waited, self.reserved_for))
     }
 
+    /// Returns the claim whose release enters the place on one resource, and does nothing else, since its attempt has ended.
+    pub(crate) fn entry(&self, resource: &Resource, now: Instant) -> Option<Claim> {
+        let (place, attempt) = self.place(now).zip(self.attempt.clone())?;
+        Some(Claim::new(Resources::single(resource.clone()), attempt).with_place(place))
+    }
+
     /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it.
     pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {
         let id = if self.is_reader { Token::of_place_of_reader } else { Token::of_place };
         self.id.get_or_insert_with(|| id(attempt));
+        self.attempt = Some(attempt.clone());
         self.entered.get_or_insert_default();
         self.splits = if is_split { self.splits + 1 } else { 0 };
         if is_split {
@@ -176,6 +189,20 @@ pub(crate) fn is_split<'a>(
         && quorums.lists().all(|list| count(list, &is_not_held) >= list.quorum())
 }
 
+/// The time in which the nodes notify a waiter of one release.
+///
+/// A release and its notifications reach all nodes within a few round trips. A reservation lasts four times as long.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+/// Returns when a node that has reported at this time that the resource is held is queried again, although it has not
+/// notified of a change.
+///
+/// Other nodes have reported a reservation since, at these times, so the lock was released. The notification of this node
+/// may be lost.
+pub(crate) fn doubted_at(held: Instant, reserved: impl Iterator<Item = Instant>) -> Option<Instant> {
+    reserved.filter(|at| *at > held).min().map(|at| at + TOGETHER)
+}
+
 /// Returns the time by which a split moves the start of a request, after this number of splits in a row.
 fn spread(splits: u32, random: u64) -> Duration {
     equal_jitter(MIN_DELAY * (2 << splits.min(5)), random)
@@ -251,6 +278,14 @@ mod tests {
         assert!(!split([Own, Own, Other(&b), Own, Nothing, Other(&b)]), "an attempt can succeed");
         let some = [(0, Own), (1, Own), (3, Other(&b))];
         assert!(!is_split(&some.into_iter(), change), "the other nodes of one list hold a lock");
+    }
+
+    #[test]
+    fn a_reservation_on_another_node_casts_doubt_on_an_older_report() {
+        let doubted = |held, reserved: &[u64]| doubted_at(at(held), reserved.iter().copied().map(at));
+        assert_eq!(None, doubted(10, &[]));
+        assert_eq!(None, doubted(10, &[5, 10]), "the node was queried since");
+        assert_eq!(Some(at(20) + TOGETHER), doubted(10, &[5, 30, 20]));
     }
 
     #[test]

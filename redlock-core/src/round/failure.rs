@@ -12,7 +12,7 @@ use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
 use crate::types::node_error::NodeErrorKind;
 use crate::types::position::Position;
-use crate::types::report::NodeReports;
+use crate::types::report::{NodeReports, Outcome};
 use crate::types::token::Token;
 
 /// The failure of one round.
@@ -124,6 +124,14 @@ impl Failure {
     /// Replaces the cause, because the caller knows more.
     pub(crate) fn set_cause(&mut self, cause: Cause) {
         self.0.cause = cause;
+    }
+
+    /// Returns the holder that caused the denial of a node, if the node reported it.
+    pub(crate) fn holder_on(&self, node: usize) -> Option<&Token> {
+        match self.0.votes.outcome(node) {
+            Outcome::Denied(denial) => denial.holder.as_ref(),
+            _ => None,
+        }
     }
 
     /// Returns the holder that caused a denial, if a node reported it.

@@ -136,7 +136,7 @@ impl Resources {
     }
 
     /// Creates a list of one resource, the most frequent case.
-    fn single(resource: Resource) -> Self {
+    pub(crate) fn single(resource: Resource) -> Self {
         Self(Arc::new([resource]))
     }
 }

@@ -3,20 +3,25 @@
 //! A node reports the current state when the watch begins. A notification is only a hint, because an extension by the
 //! holder causes one too. Thus the node is queried again, and its reply is the new state. A node that keeps sending false
 //! notifications is queried at growing [intervals](crate::decide::query_interval).
+//!
+//! A node that may have lost the [place](crate::decide::own_place) of the request receives it again behind the query.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::decide::observation::Seen;
+use crate::decide::own_place::OwnPlace;
 use crate::decide::query_interval::{LONGEST_INTERVAL, QueryInterval};
 use crate::decide::readiness::NodeView;
-use crate::decide::standing::Reserved;
+use crate::decide::standing::{Reserved, Standing};
 use crate::decide::time_limit::TimeLimit;
-use crate::node::{Availability, LockNode, NodeError, Reply, Request, Watch};
+use crate::node::{Availability, LockNode, NodeError, NodeErrorKind, Reply, Request, Watch};
 use crate::round::nodes::Peer;
 use crate::runtime::BoxFuture;
+use crate::types::claim::Claim;
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
 use crate::types::token::Token;
@@ -37,7 +42,7 @@ pub(crate) struct NodeWatch<'a> {
     /// True if readers, and reservations for them, count as free.
     for_reader: bool,
     /// The place of the request, if it has one: a resource that is reserved for it counts as free.
-    place: Option<Token>,
+    place: Option<OwnPlace>,
     phase: Phase<'a>,
     /// True while the node watches the resource, or did so until its notification.
     watched: bool,
@@ -71,16 +76,16 @@ impl<'a> NodeWatch<'a> {
         }
     }
 
-    /// Counts a resource that is reserved for this place as free.
-    pub(super) fn reserved_for(&mut self, place: &Token) {
-        self.place = Some(place.clone());
+    /// Counts a resource that is reserved for the request as free, and keeps its place. The last attempt has entered it.
+    pub(super) fn stand(&mut self, standing: &Arc<Standing>) {
+        self.place = Some(OwnPlace::new(standing, self.peer.node.status().connection));
     }
 
     /// Returns what the node has reserved, according to the last reply; `None` if that is not known.
     pub(super) fn reserved(&self) -> Option<Reserved<'_>> {
         let Phase::Armed(active) = &self.phase else { return None };
         Some(match &active.holder {
-            holder if holder.is_some() && *holder == self.place => Reserved::Own,
+            Some(holder) if self.is_own(holder) => Reserved::Own,
             Some(_) if self.is_for_readers() => Reserved::Nothing,
             Some(holder) if holder.is_place() => Reserved::Other(holder),
             _ if active.view == NodeView::Free => Reserved::Nothing,
@@ -119,6 +124,33 @@ impl<'a> NodeWatch<'a> {
         })
     }
 
+    /// Returns whether this is the place of the request.
+    fn is_own(&self, holder: &Token) -> bool {
+        self.place.as_ref().is_some_and(|place| place.is(holder))
+    }
+
+    /// Returns the claim whose release enters the place again, if the node may lack it.
+    fn entry(&mut self, now: Instant) -> Option<Claim> {
+        let place = self.place.as_mut().filter(|_| self.peer.profile.places)?;
+        place.entry(self.resource, self.peer.node.status().connection, now)
+    }
+
+    /// Reads the report of the node.
+    fn reported(&mut self, Watch { availability, holder, changed, .. }: Watch, now: Instant) -> Active {
+        let is_own = holder.as_ref().is_some_and(|holder| self.is_own(holder));
+        let is_for_readers = self.for_reader && holder.as_ref().is_some_and(Token::is_place_of_reader);
+        let mut view = view(availability, now);
+        if let (true, Some(place), NodeView::Taken(until)) = (is_own, &mut self.place, view) {
+            place.reserved(until);
+        }
+        if is_own || is_for_readers {
+            view = NodeView::Free;
+        }
+        self.interval.replied(view, holder.clone());
+        (self.watched, self.notified) = (true, false);
+        Active { since: now, view, holder, changed }
+    }
+
     /// Sends the query.
     fn begin(&self) -> Beginning<'a> {
         let resource = self.resource.clone();
@@ -146,6 +178,32 @@ impl<'a> NodeWatch<'a> {
             NodeView::Free => self.phase = Phase::Idle(now),
             NodeView::Taken(Some(until)) if until <= now => self.phase = Phase::Idle(now),
             NodeView::Taken(_) | NodeView::Queried | NodeView::Unknown => {}
+        }
+    }
+
+    /// Returns when the node has reported a reservation, if no notification has followed.
+    pub(super) fn reserved_since(&self) -> Option<Instant> {
+        let Phase::Armed(Active { since, holder: Some(holder), .. }) = &self.phase else { return None };
+        holder.is_place().then_some(*since)
+    }
+
+    /// Returns when the node has reported that a client holds the resource, if no notification has followed.
+    pub(super) fn held_since(&self) -> Option<Instant> {
+        let Phase::Armed(Active { since, view: NodeView::Taken(_), holder, .. }) = &self.phase else {
+            return None;
+        };
+        holder.as_ref().is_none_or(|holder| !holder.is_place()).then_some(*since)
+    }
+
+    /// Returns whether the last report names another holder, and no notification has followed.
+    pub(super) fn names_other(&self, holder: &Token) -> bool {
+        matches!(&self.phase, Phase::Armed(Active { holder: Some(reported), .. }) if reported != holder)
+    }
+
+    /// Schedules a query of a node that is watched, as after a notification.
+    pub(super) fn query_again(&mut self, now: Instant) {
+        if let Phase::Armed(_) = self.phase {
+            (self.phase, self.notified) = (Phase::Idle(now), true);
         }
     }
 
@@ -178,28 +236,29 @@ impl<'a> NodeWatch<'a> {
                     let in_time = polled.is_pending() && !time_limit.has_passed(now);
                     match polled {
                         Poll::Ready(Ok(watch)) => {
-                            let is_usable = |holder: &Token| {
-                                self.place.as_ref() == Some(holder)
-                                    || self.for_reader && holder.is_place_of_reader()
-                            };
-                            let is_usable = watch.holder.as_ref().is_some_and(is_usable);
-                            let availability =
-                                if is_usable { Availability::Free } else { watch.availability };
-                            let view = view(availability, now);
-                            self.interval.replied(view, watch.holder.clone());
-                            (self.watched, self.notified) = (true, false);
-                            let (holder, changed) = (watch.holder, watch.changed);
-                            Phase::Armed(Active { since: now, view, holder, changed })
+                            if let Some(entry) = self.entry(now) {
+                                let entered = enter(&*self.peer.node, entry, watch);
+                                self.phase = Phase::Arming(TimeLimit::new(now, limit), entered);
+                                continue;
+                            }
+                            Phase::Armed(self.reported(watch, now))
                         }
                         Poll::Pending if in_time => return Some(time_limit.next()),
                         Poll::Ready(Err(_)) | Poll::Pending => {
                             (self.watched, self.notified) = (false, false);
+                            self.place.iter_mut().for_each(OwnPlace::failed);
                             Phase::Idle(now + LONGEST_INTERVAL)
                         }
                     }
                 }
                 Phase::Armed(active) => match active.changed.as_mut().poll(cx) {
-                    Poll::Pending => return None,
+                    Poll::Pending => match self.place.as_ref().and_then(OwnPlace::ends_at) {
+                        Some(end) if end <= now => {
+                            self.notified = true;
+                            Phase::Idle(now)
+                        }
+                        end => return end,
+                    },
                     Poll::Ready(()) => {
                         self.notified = true;
                         let age = now.saturating_duration_since(active.since);
@@ -218,6 +277,19 @@ pub(super) fn watch(node: &dyn LockNode, request: Request) -> Beginning<'_> {
         match reply.await? {
             Reply::Watching(watch) => Ok(watch),
             other => Err(NodeError::unknown(format!("the backend replied {other:?} to a watch"))),
+        }
+    })
+}
+
+/// Enters a place on a node that is watched, and returns the watch. A node may reject places.
+fn enter(node: &dyn LockNode, entry: Claim, watch: Watch) -> Beginning<'_> {
+    let entered = node.call(Request::Release(entry));
+    Box::pin(async {
+        match entered.await {
+            Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
+                Err(error)
+            }
+            _ => Ok(watch),
         }
     })
 }

@@ -8,6 +8,9 @@
 //!
 //! - If too few nodes can be watched, the wait is a plain delay.
 //! - If an attempt is denied although nodes seemed free, they are queried again.
+//! - If some nodes have reserved the resource, and others do not notify of the release, those are queried again.
+//! - If an attempt without a notification is denied, and a node names another holder than in its report, notifications are
+//!   lost. All nodes are queried again.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,12 +18,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::decide::readiness::{ProbeBudget, Readiness, readiness};
-use crate::decide::standing::{Reserved, is_split, together};
+use crate::decide::standing::{Reserved, Standing, is_split, together};
+use crate::round::failure::Failure;
 use crate::round::nodes::{Nodes, Peer};
 use crate::runtime::Alarm;
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
-use crate::types::token::Token;
 use crate::watch::node_watch::NodeWatch;
 use crate::watch::watches::{Parked, Watches};
 
@@ -32,8 +35,10 @@ const SAFETY: Duration = Duration::from_secs(5);
 pub(crate) enum WakeReason {
     /// A quorum of nodes is free, or may be free and is worth an attempt.
     Free,
-    /// A quorum of nodes is reserved for the request, or the nodes have reserved the resource for several requests.
+    /// A quorum of nodes is reserved for the request.
     Reserved,
+    /// The nodes have reserved the resource for several requests.
+    Split,
     /// The waiting time is over.
     Time,
 }
@@ -44,6 +49,8 @@ pub(crate) struct LockWatcher<'a> {
     probes: ProbeBudget,
     /// True if the request has a place among the waiters. It then makes no attempt before its turn.
     has_place: bool,
+    /// True if the last wait has ended without a notification.
+    has_timed_out: bool,
 }
 
 impl<'a> LockWatcher<'a> {
@@ -52,13 +59,21 @@ impl<'a> LockWatcher<'a> {
     /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
     pub(crate) fn new(nodes: &'a Arc<Nodes>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
         let (watches, probes) = (Watches::new(nodes, resources, gate), ProbeBudget::default());
-        Self { watches, probes, has_place: false }
+        Self { watches, probes, has_place: false, has_timed_out: false }
     }
 
-    /// Counts resources that are reserved for this place as free.
-    pub(crate) fn reserved_for(&mut self, place: &Token) {
-        self.watches.reserved_for(place);
-        self.has_place = true;
+    /// Records that an attempt has failed, and the place that the request has kept with it.
+    ///
+    /// Resources that are reserved for the place count as free. If the last wait has ended without a notification, the
+    /// failure is compared with the reports of the nodes.
+    pub(crate) fn failed(&mut self, failure: &Failure, standing: Option<&Standing>) {
+        if let Some(standing) = standing {
+            self.watches.stand(standing);
+            self.has_place = true;
+        }
+        if self.has_timed_out {
+            self.watches.query_again_if_missed(failure, self.watches.nodes.now());
+        }
     }
 
     /// Continues active watches of an earlier request, which replace queries.
@@ -84,6 +99,7 @@ impl<'a> LockWatcher<'a> {
         self.watches.query_again_if_free(start);
         let wake = poll_fn(|cx| self.poll(cx, start, delay, may_exceed, until, &mut alarm)).await;
         self.watches.pause_queries();
+        self.has_timed_out = wake == WakeReason::Time;
         wake
     }
 
@@ -112,6 +128,7 @@ impl<'a> LockWatcher<'a> {
         loop {
             let now = nodes.now();
             let next = self.watches.poll(cx, now);
+            let doubted = if self.has_place { self.watches.query_doubted(now) } else { None };
             if self.probes.see(self.may_be_free(now)) && !self.has_place {
                 return Poll::Ready(WakeReason::Free);
             }
@@ -121,7 +138,7 @@ impl<'a> LockWatcher<'a> {
                     return Poll::Ready(self.free());
                 }
                 _ if self.has_place && is_split(&self.reserved(), nodes.rules.quorums) => {
-                    return Poll::Ready(WakeReason::Reserved);
+                    return Poll::Ready(WakeReason::Split);
                 }
                 Readiness::Watched(at) => (if may_exceed { SAFETY } else { delay }, at),
                 Readiness::Blind => (delay, None),
@@ -130,7 +147,7 @@ impl<'a> LockWatcher<'a> {
             if now >= end {
                 return Poll::Ready(WakeReason::Time);
             }
-            let look = [next, free_at].into_iter().flatten().fold(end, Instant::min);
+            let look = [next, free_at, doubted].into_iter().flatten().fold(end, Instant::min);
             match alarm.poll_at(&*nodes.runtime, look, cx) {
                 Poll::Ready(()) => {}
                 Poll::Pending => return Poll::Pending,

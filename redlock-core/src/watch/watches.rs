@@ -7,11 +7,12 @@ use std::task::{Context, Poll, ready};
 
 use crate::decide::concurrency::Class;
 use crate::decide::readiness::NodeView;
+use crate::decide::standing::{Standing, doubted_at};
 use crate::queue::limiter::{Permit, PermitWait};
+use crate::round::failure::Failure;
 use crate::round::nodes::{Nodes, Peer};
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
-use crate::types::token::Token;
 use crate::watch::node_watch::{Active, NodeWatch};
 
 /// The watches of one request on all nodes.
@@ -53,9 +54,10 @@ impl<'a> Watches<'a> {
         Self { nodes, by_node, queries: QueryPermit::None }
     }
 
-    /// Counts resources that are reserved for this place as free.
-    pub(crate) fn reserved_for(&mut self, place: &Token) {
-        self.iter_mut().for_each(|watch| watch.reserved_for(place));
+    /// Counts resources that are reserved for the request as free, and keeps its place on every node.
+    pub(crate) fn stand(&mut self, standing: &Standing) {
+        let standing = Arc::new(standing.clone());
+        self.iter_mut().for_each(|watch| watch.stand(&standing));
     }
 
     /// Continues active watches of an earlier request, which replace queries.
@@ -99,6 +101,40 @@ impl<'a> Watches<'a> {
     /// Schedules queries of nodes that seem free although another client holds the resources.
     pub(crate) fn query_again_if_free(&mut self, now: Instant) {
         self.iter_mut().for_each(|watch| watch.query_again_if_free(now));
+    }
+
+    /// Schedules a query of every node, if an attempt shows that a node has not notified of a change.
+    pub(super) fn query_again_if_missed(&mut self, failure: &Failure, now: Instant) {
+        let has_missed = |(node, watches): (usize, &Vec<NodeWatch<'_>>)| {
+            failure
+                .holder_on(node)
+                .is_some_and(|holder| watches.iter().all(|watch| watch.names_other(holder)))
+        };
+        if self.by_node.iter().enumerate().any(has_missed) {
+            self.iter_mut().for_each(|watch| watch.query_again(now));
+        }
+    }
+
+    /// Schedules queries of nodes whose notifications may be lost, because other nodes have reserved a resource. Returns
+    /// when to poll again.
+    pub(super) fn query_doubted(&mut self, now: Instant) -> Option<Instant> {
+        let mut next = None;
+        for (node, resource) in self.positions() {
+            let of_resource = self.by_node.iter().filter_map(|watches| watches.get(resource));
+            let reserved = of_resource.filter_map(NodeWatch::reserved_since);
+            let held = self.by_node[node][resource].held_since();
+            let Some(at) = held.and_then(|held| doubted_at(held, reserved)) else { continue };
+            if at <= now {
+                self.by_node[node][resource].query_again(now);
+            }
+            next = next.map_or(Some(at), |next: Instant| Some(next.min(at)));
+        }
+        next
+    }
+
+    fn positions(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (nodes, resources) = (self.by_node.len(), self.by_node.first().map_or(0, Vec::len));
+        (0..nodes).flat_map(move |node| (0..resources).map(move |resource| (node, resource)))
     }
 
     /// Allows no query until the next poll. Replies are not needed until then.

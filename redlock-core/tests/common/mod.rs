@@ -31,7 +31,11 @@ pub(crate) struct World {
 }
 
 /// Runs a test on fake nodes, each of which `change` has changed.
-fn with_changed<F, T>(count: usize, change: impl Fn(FakeNode) -> FakeNode, test: impl FnOnce(World) -> F) -> T
+pub(crate) fn with_changed<F, T>(
+    count: usize,
+    change: impl Fn(FakeNode) -> FakeNode,
+    test: impl FnOnce(World) -> F,
+) -> T
 where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,

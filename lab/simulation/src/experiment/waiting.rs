@@ -46,15 +46,9 @@ pub(super) fn expectations(experiment: &Experiment) -> Expectations {
     let notifications =
         if experiment.whole { Notifications::default() } else { notifications(experiment.seed) };
     let minute = Minute::of(experiment.seed);
-    let is_down = minute == Minute::MinorityIsDown;
-    let told_within = match notifications.lost {
-        0 => SOON,
-        // A waiter that polls may find the lock reserved for another waiter, whose notification was lost. While a minority
-        // is down, a waiter needs all other servers, and each may be reserved for another one.
-        _ if is_down => 3 * SAFETY + SOON,
-        _ if experiment.keeps_places() => 2 * SAFETY + SOON,
-        _ => SAFETY + SOON,
-    };
+    // A waiter that polls may find the lock reserved for another waiter, whose notification was lost. It then knows when
+    // that reservation ends.
+    let told_within = if notifications.lost == 0 { SOON } else { SAFETY + SOON };
     // A client may be killed just after it was granted the lock. Its reservations delay the others by a second or two.
     let dead = if minute == Minute::ClientsAreKilled { longest_ttl(experiment.seed) } else { Duration::ZERO };
     // A waiter learns of its turn before the reservation ends.
@@ -64,7 +58,7 @@ pub(super) fn expectations(experiment: &Experiment) -> Expectations {
         settled_after: SETTLED_AFTER,
         woken_within: told_within + dead,
         served_within: if notifications.lost > 500 { MINUTE } else { MINUTE * 2 / 3 },
-        overtaken_at_most: minute.overtaken_at_most().filter(|_| is_ordered),
+        overtaken_at_most: is_ordered.then_some(minute.overtaken_at_most(experiment.whole)),
         blind: notifications.spurious > 0,
     }
 }
@@ -100,10 +94,10 @@ impl Minute {
 
     /// Returns the limit of locks that are granted to requests that began later than one that waits.
     ///
-    /// One turn may be passing when the request begins. A server that has restarted does not know the requests that began
-    /// while it was down, so there is no limit.
-    fn overtaken_at_most(self) -> Option<u32> {
-        (self != Self::ServersRestart).then_some(1)
+    /// One turn may be passing when the request begins. A request enters its place again on a server that has restarted, as
+    /// soon as its client has a connection. Clients of the whole stack connect again after up to a second, in any order.
+    fn overtaken_at_most(self, whole: bool) -> u32 {
+        if self == Self::ServersRestart && whole { 3 } else { 1 }
     }
 }
 

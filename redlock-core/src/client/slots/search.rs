@@ -291,7 +291,9 @@ async fn any_free(
         let mut is_over = false;
         for (position, wait) in waits.iter_mut().enumerate() {
             match wait.as_mut().poll(cx) {
-                Poll::Ready(WakeReason::Free | WakeReason::Reserved) => return Poll::Ready(Some(position)),
+                Poll::Ready(WakeReason::Free | WakeReason::Reserved | WakeReason::Split) => {
+                    return Poll::Ready(Some(position));
+                }
                 Poll::Ready(WakeReason::Time) => is_over = true,
                 Poll::Pending => {}
             }
