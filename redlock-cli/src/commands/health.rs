@@ -1,6 +1,6 @@
 //! `redlock health`: whether enough servers could grant a lock.
 
-use redlock_redis_rs::Health;
+use redlock_redis_rs::{Health, NodeHealth};
 
 use super::{print, with_redlock};
 use crate::args;
@@ -25,7 +25,8 @@ pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure
 }
 
 fn code(health: &Health, all: bool) -> Code {
-    let is_met = if all { health.healthy_nodes() == health.nodes().len() } else { health.is_available() };
+    let is_counted = |node: &NodeHealth| node.is_healthy() && node.same_server_as().is_none();
+    let is_met = if all { health.nodes().iter().all(is_counted) } else { health.is_available() };
     if is_met { Code::Ok } else { Code::Unavailable }
 }
 

@@ -91,6 +91,21 @@ fn a_run_with_another_list_gets_no_lock_if_lists_must_agree() {
     assert_eq!([&false, &false, &true], [0, 1, 2].map(|list: usize| &announced[list]["differs"]), "{json}");
 }
 
+/// The recipe waits for it before each deployment.
+#[test]
+fn a_health_check_with_both_lists_needs_all_servers_of_both() {
+    let cluster = Cluster::new();
+    let [one, two, three] = [0, 1, 2].map(|server: usize| cluster.servers[server].url());
+    let all_are_healthy = || {
+        let mut command = cluster.redlock(["health", "--all"]);
+        command.env("REDLOCK_NODES", format!("{two},{three}")).env("REDLOCK_PREVIOUS_NODES", &one);
+        output(&mut command).status.code()
+    };
+    assert_eq!(Some(0), all_are_healthy());
+    cluster.servers[0].kill();
+    assert_eq!(Some(69), all_are_healthy(), "a previous server");
+}
+
 #[test]
 fn nodes_without_announcements_or_servers() {
     let cluster = Cluster::new();
