@@ -338,6 +338,25 @@ fn votes_without_a_comparison_do_not_count() {
     assert_eq!(Err(QuarantineReason::NodeListNotCompared), world.attempt(&world.program(&[0, 1, 2], None)));
 }
 
+/// An operator vouches for new servers before any program locks, so no list was compared.
+#[test]
+fn a_quarantine_can_be_ended_before_lists_are_compared() {
+    let world = World::new(1, FakeNode::watching);
+    for node in &world.nodes {
+        node.inner().set_longest_ttl(TTL);
+        node.inner().flush();
+    }
+    let program = world.program(&[0, 1, 2], None);
+    let redlock = program.redlock.clone();
+    let vouched = world.simulation.block_on(&program.process, async move {
+        for node in 0..3 {
+            redlock.vouch(node).await?;
+        }
+        Ok::<_, redlock_core::Error>(redlock.health().await.healthy_nodes())
+    });
+    assert_eq!(3, vouched.unwrap());
+}
+
 #[test]
 fn a_health_check_before_the_first_lock_compares_lists() {
     let world = World::new(1, FakeNode::watching);

@@ -36,4 +36,9 @@ impl Round for Vouch {
     fn result(&mut self, _now: Instant, _io: &mut Io<()>) -> Option<Outcome> {
         self.outcome.take()
     }
+
+    /// It says nothing about locks.
+    fn counts_always(&self) -> bool {
+        true
+    }
 }
