@@ -6,10 +6,12 @@ pub(crate) mod faults;
 pub(crate) mod fenced;
 pub(crate) mod healthy;
 pub(crate) mod keepalive;
+pub(crate) mod lists;
 pub(crate) mod memory;
 pub(crate) mod native;
 pub(crate) mod network;
 pub(crate) mod resources;
+mod usage;
 
 use redlock_testkit::RedisServer;
 

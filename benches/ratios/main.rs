@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::groups::{
-    admission, core, faults, fenced, healthy, keepalive, memory, native, network as distances, resources,
+    admission, core, faults, fenced, healthy, keepalive, lists, memory, native, network as distances,
+    resources,
 };
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
@@ -64,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") || has("load") {
         return Ok(());
     }
-    let groups: [(&str, Group); 10] = [
+    let groups: [(&str, Group); 11] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
@@ -75,10 +76,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("faults", faults::run),
         ("resources", resources::run),
         ("admission", admission::run),
+        ("lists", lists::run),
     ];
     let groups = groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
     let rows: Vec<Row> = groups.flat_map(|(_, run)| run(effort)).collect();
-    let fact_groups: [(&str, FactGroup); 2] = [("admission", admission::idle), ("keepalive", keepalive::run)];
+    let fact_groups: [(&str, FactGroup); 3] =
+        [("admission", admission::idle), ("lists", lists::commands), ("keepalive", keepalive::run)];
     let fact_groups = fact_groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
     let facts: Vec<Fact> = fact_groups.flat_map(|(_, run)| run(effort)).collect();
     let table = report::markdown(&rows) + &report::facts(&facts);

@@ -1,24 +1,15 @@
 //! The commands that a client with restart admission sends to a node while it holds no lock.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redlock_testkit::RedisServer;
 
 use super::client::Client;
 use super::{connect, runtime, settings};
 use crate::groups::servers;
+use crate::groups::usage::{each, usage};
 use crate::report::Fact;
 use crate::round::Effort;
-
-/// The calls of a command, and the microseconds of the server for them.
-#[derive(Clone, Copy, Default)]
-struct Usage {
-    calls: f64,
-    micros: f64,
-}
 
 /// Measures each client on a separate server, all at once.
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
@@ -39,37 +30,9 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         let facts = Client::ALL.iter().zip(before.iter().zip(&after)).map(|(client, (before, after))| Fact {
             group: "Restart admission, an idle client",
             what: format!("{}: commands per second and node", client.name()),
-            measured: per_second(before, after, seconds),
+            measured: each(before, after, seconds),
             goal: None,
         });
         facts.collect()
     })
-}
-
-/// Returns the usage of a server, by command. Calls within scripts count as well.
-fn usage(server: &RedisServer) -> BTreeMap<String, Usage> {
-    let stats = server.command(&["INFO", "commandstats"]);
-    let line = |line: &str| {
-        let (command, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
-        let field = |name: &str| {
-            let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
-            fields.find(|(other, _)| *other == name)?.1.parse().ok()
-        };
-        Some((command.to_uppercase(), Usage { calls: field("calls")?, micros: field("usec")? }))
-    };
-    stats.lines().filter_map(line).collect()
-}
-
-/// Formats the difference of two usages, without the command that reads it.
-fn per_second(before: &BTreeMap<String, Usage>, after: &BTreeMap<String, Usage>, seconds: f64) -> String {
-    let (mut text, mut micros) = (String::new(), 0.0);
-    for (command, usage) in after.iter().filter(|(command, _)| *command != "INFO") {
-        let earlier = before.get(command).copied().unwrap_or_default();
-        let calls = (usage.calls - earlier.calls) / seconds;
-        if calls > 0.0 {
-            write!(text, "{calls:.1} {command}, ").expect("writing to a String succeeds");
-            micros += (usage.micros - earlier.micros) / seconds;
-        }
-    }
-    text + &format!("{micros:.1} us of the server")
 }
