@@ -259,3 +259,54 @@ fn two_nodes_on_one_server_have_one_vote() {
         assert_eq!(1, redlock.health().await.healthy_nodes());
     });
 }
+
+#[test]
+fn resources_that_a_node_cannot_lock_together_are_rejected_before_anything_is_sent() {
+    use redlock_core::node::{Begun, LockNode, Profile, Request};
+    use redlock_core::{Error, Redlock, Resource};
+
+    /// A node that locks resources together only if they have the same last byte.
+    struct Apart(redlock_testkit::MemoryNode);
+
+    impl LockNode for Apart {
+        fn label(&self) -> &str {
+            self.0.label()
+        }
+
+        fn profile(&self) -> Profile {
+            self.0.profile()
+        }
+
+        fn begin(&self, request: &Request) -> Begun {
+            let last = |resource: &Resource| resource.as_bytes().last().copied();
+            assert!(
+                request.resources().windows(2).all(|pair| last(&pair[0]) == last(&pair[1])),
+                "{request:?}"
+            );
+            self.0.begin(request)
+        }
+
+        fn check_together(&self, resources: &[Resource]) -> Result<(), Error> {
+            assert!(resources.len() > 1, "{resources:?}");
+            let last = |resource: &Resource| resource.as_bytes().last().copied();
+            if resources.windows(2).all(|pair| last(&pair[0]) == last(&pair[1])) {
+                return Ok(());
+            }
+            Err(Error::invalid(format!("{resources:?} are apart")))
+        }
+    }
+
+    with_nodes(1, async |world| {
+        let server = redlock_testkit::MemoryNode::with_runtime("server", world.process.runtime());
+        let redlock = Redlock::builder(world.process.clone()).node(Apart(server)).build().unwrap();
+        let error = redlock.lock(["a", "b"], TTL).await.unwrap_err();
+        assert_eq!(ErrorKind::InvalidInput, error.kind());
+        assert_eq!("[\"a\", \"b\"] are apart", error.to_string());
+        redlock.lock(["1a", "2a"], TTL).fenced().await.unwrap().release().await.unwrap();
+        redlock.lock("b", TTL).await.unwrap().release().await.unwrap();
+        // Each slot is a lock of its own, and a reader also needs the gate, "catalog:writer".
+        redlock.slots("workers", 2).unwrap().acquire(TTL).await.unwrap().release().await.unwrap();
+        let error = redlock.rw_lock("catalog").unwrap().read(TTL).await.unwrap_err();
+        assert_eq!("[\"catalog\", \"catalog:writer\"] are apart", error.to_string());
+    });
+}

@@ -209,8 +209,8 @@ fn one(
         add(
             Error,
             "it is a cluster node".into(),
-            "clients reject it: a failover would lose the last locks",
-            "list independent servers without cluster mode",
+            "clients reject it: it has only some of the keys",
+            "use redis+cluster:// for the whole cluster",
         );
     }
     let policy = state.text("maxmemory_policy").unwrap_or("noeviction");

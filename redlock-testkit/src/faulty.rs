@@ -521,6 +521,10 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.0.node.check(resource)
     }
 
+    fn check_together(&self, resources: &[Resource]) -> Result<(), Error> {
+        self.0.node.check_together(resources)
+    }
+
     fn set_node_timeout(&self, timeout: Duration) {
         self.0.node.set_node_timeout(timeout);
     }

@@ -9,8 +9,8 @@
 //! While a slot is moved to another shard, its keys move with it, and at most one of the two servers carries a request
 //! out:
 //!
-//! - The former owner carries it out as long as it has all of its keys, and else replies `ASK`. From then on it sets no
-//!   key of the slot any more, so a key that has moved is never set a second time.
+//! - From the beginning of the move on, the former owner carries a request out only if all of its keys are there, and else
+//!   replies `ASK`. So it sets no key that has moved a second time.
 //! - The new owner replies `MOVED` until it has the slot. It would accept a request behind `ASKING`, which is never sent:
 //!   after a migration that was canceled, such a late request could set a key that the former owner has set, too.
 //!
@@ -38,7 +38,7 @@ use self::slot::slot;
 use crate::cluster_members::ClusterMembers;
 use crate::connection::Connector;
 use crate::journal::Journal;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::request::ClaimRequest;
 use crate::script::key;
 use crate::sentinel::CONFIRMED_FOR;
@@ -46,7 +46,7 @@ use crate::server_node::{self, NO_RUNTIME, ServerNode};
 use crate::stamp::StampKey;
 use crate::sync::{Mutex, MutexGuard, locked};
 
-/// A cluster. Clones share the connections.
+/// The shards of a cluster as one node.
 pub(crate) struct ClusterNode<C: Connector>(Arc<Cluster<C>>);
 
 /// The state of the node, shared by its requests and its surveyor, which holds a `Weak` reference to it.
@@ -66,6 +66,8 @@ struct State<C: Connector> {
     asked: Option<Instant>,
     /// The reason why the last survey found no map.
     reason: Option<String>,
+    /// The number of surveys that have ended.
+    surveys: u64,
     /// The time by which the surveyor should have changed the state. `None`: there is no surveyor.
     due: Option<Instant>,
     /// The epoch of the current surveyor.
@@ -90,10 +92,6 @@ struct Shard<C: Connector> {
     number: u64,
 }
 
-/// The reason if the surveyor does not run.
-const OVERDUE: &str =
-    "the masters of the cluster have not been asked in time: the runtime is busy or has ended";
-
 impl<C: Connector> ClusterNode<C> {
     /// Creates the node of a connector that [leads to a cluster](Connector::cluster).
     pub(crate) fn new(connector: C, options: &Options) -> Self {
@@ -101,6 +99,7 @@ impl<C: Connector> ClusterNode<C> {
             map: Map::default(),
             asked: None,
             reason: None,
+            surveys: 0,
             due: None,
             epoch: 0,
             is_wanted: false,
@@ -109,9 +108,10 @@ impl<C: Connector> ClusterNode<C> {
             node_timeout: None,
             clock_drift_factor: None,
         };
+        let shard = options::Shard { stamp: StampKey::Plain, cluster: connector.label().into() };
         Self(Arc::new(Cluster {
             connector: Arc::new(connector),
-            options: options.of_a_shard(StampKey::default()),
+            options: options.of_a_shard(shard),
             state: Mutex::new(state),
             changed: Event::new(),
             journal: Journal::default(),
@@ -148,9 +148,9 @@ impl<C: Connector> ClusterNode<C> {
         }
         let reason = match &state.reason {
             _ if started && state.due.is_none() => NO_RUNTIME.to_owned(),
-            None if state.asked.is_none() => return Err(Begun::connecting(surveyed(Arc::clone(&self.0)))),
-            None => OVERDUE.to_owned(),
             Some(reason) => reason.clone(),
+            // The first survey is in progress, or this process was paused since the last one.
+            None => return Err(Begun::connecting(surveyed(Arc::clone(&self.0), state.surveys))),
         };
         Err(Begun::failed(NodeError::unavailable(reason)))
     }
@@ -196,12 +196,16 @@ impl<C: Connector> ClusterNode<C> {
         }
         drop(state);
         drop(replaced);
-        let mut exchanges = Vec::new();
+        let (mut exchanges, mut connecting) = (Vec::new(), None);
+        // All of them begin to connect.
         for server in servers {
             match server.begin(&Request::Vouch) {
                 Begun::Sent(exchange) => exchanges.push(exchange),
-                connecting @ Begun::Connecting(_) => return Err(connecting),
+                begun @ Begun::Connecting(_) => connecting = Some(begun),
             }
+        }
+        if let Some(connecting) = connecting {
+            return Err(connecting);
         }
         Ok(Begun::sent(async {
             for exchange in exchanges {
@@ -212,14 +216,14 @@ impl<C: Connector> ClusterNode<C> {
     }
 }
 
-/// Waits until the first survey has ended, or the surveyor.
-async fn surveyed<C: Connector>(cluster: Arc<Cluster<C>>) {
+/// Waits until a survey has ended after this number of them, or the surveyor.
+async fn surveyed<C: Connector>(cluster: Arc<Cluster<C>>, before: u64) {
     loop {
         // Listens before looking, so that no change is missed.
         let changed = cluster.changed.listen();
         {
             let state = locked(&cluster.state);
-            if state.due.is_none() || state.asked.is_some() || state.reason.is_some() {
+            if state.due.is_none() || state.surveys != before {
                 return;
             }
         }
@@ -296,7 +300,9 @@ impl<C: Connector> State<C> {
         if !is_usable {
             let (tag, stamp) = self.map.stamp_of(owner);
             let members = cluster.members();
-            let options = cluster.options.of_a_shard(StampKey::Tagged(tag));
+            let shard =
+                options::Shard { stamp: StampKey::Tagged(tag), cluster: cluster.connector.label().into() };
+            let options = cluster.options.of_a_shard(shard);
             let server = ServerNode::new((members.server)(&owner.host, owner.port), &options);
             if let Some(timeout) = self.node_timeout {
                 server.set_node_timeout(timeout);

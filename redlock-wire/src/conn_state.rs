@@ -259,7 +259,7 @@ impl<K: Connection> Drop for Link<K> {
 }
 
 pub(crate) struct ConnState<K: Connection> {
-    /// The label of the node.
+    /// The label of the node in metrics.
     node: Box<str>,
     current: Mutex<Current<K>>,
     changed: Event,

@@ -12,6 +12,7 @@ use crate::connection::Connector;
 use crate::journal::Journal;
 use crate::options::Options;
 use crate::sentinel::MARGIN;
+use crate::stamp::StampKey;
 
 /// The state of a node. The supervisor holds a `Weak` reference to it.
 pub(crate) struct Inner<C: Connector> {
@@ -36,7 +37,7 @@ impl<C: Connector> Inner<C> {
         let keeper = |longest| {
             Arc::new(Keeper::new(
                 connector.label(),
-                options.shard.unwrap_or_default(),
+                options.shard.as_ref().map_or(StampKey::Plain, |shard| shard.stamp),
                 longest,
                 options.strict_clocks,
                 margin,
@@ -44,7 +45,7 @@ impl<C: Connector> Inner<C> {
             ))
         };
         let keeper = options.longest.clone().map(keeper);
-        let conn = ConnState::new(connector.label());
+        let conn = ConnState::new(options.shard.as_ref().map_or(connector.label(), |shard| &shard.cluster));
         let (no_pushes, journal) = (Once::new(), Journal::default());
         Self { connector, options, conn, no_pushes, journal, keeper, clock_rate }
     }

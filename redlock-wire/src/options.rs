@@ -31,11 +31,19 @@ pub struct Options {
     pub(crate) strict_clocks: bool,
     /// The longest TTL of nodes whose server may be a promoted replica, if none is set.
     of_promoted: Arc<Longest>,
-    /// The key of the stamp, if the server is a shard of a cluster.
-    pub(crate) shard: Option<StampKey>,
+    /// What is special about the server if it is a shard of a cluster.
+    pub(crate) shard: Option<Shard>,
     pub(crate) certificates: Arc<Certificates>,
     /// The callback for the login, if there is one.
     pub(crate) credentials: Option<Source>,
+}
+
+/// A server that is a shard of a cluster.
+#[derive(Clone)]
+pub(crate) struct Shard {
+    pub(crate) stamp: StampKey,
+    /// The label of the cluster. It is also that of the metric of connections: a former master has none, which is no fault.
+    pub(crate) cluster: Arc<str>,
 }
 
 /// The settings that determine keys. Shared, so that comparing the same one is a comparison of addresses.
@@ -121,10 +129,10 @@ impl Options {
         Self { connect_timeout, longest: longest.cloned(), ..self.clone() }
     }
 
-    /// Returns a copy for the shards of a cluster, whose stamps have this key.
-    pub(crate) fn of_a_shard(&self, stamp: StampKey) -> Self {
+    /// Returns a copy for a shard of a cluster.
+    pub(crate) fn of_a_shard(&self, shard: Shard) -> Self {
         let longest = self.longest.as_ref().unwrap_or(&self.of_promoted);
-        Self { longest: Some(Arc::clone(longest)), shard: Some(stamp), ..self.clone() }
+        Self { longest: Some(Arc::clone(longest)), shard: Some(shard), ..self.clone() }
     }
 
     /// Creates options with the runtime on which the nodes' connections and tasks run.

@@ -6,10 +6,9 @@ use std::borrow::Cow;
 pub(crate) const STAMP: &[u8] = b"redlock:admission";
 
 /// The key of a stamp.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StampKey {
     /// `redlock:admission`.
-    #[default]
     Plain,
     /// `redlock:admission:{7}`, with a number as the hash tag: the key of a shard of a cluster.
     Tagged(u32),
@@ -30,7 +29,7 @@ mod tests {
 
     #[test]
     fn the_key_of_a_shard_has_a_hash_tag() {
-        assert_eq!(b"redlock:admission", &*StampKey::default().name());
+        assert_eq!(b"redlock:admission", &*StampKey::Plain.name());
         assert_eq!(b"redlock:admission:{7}", &*StampKey::Tagged(7).name());
     }
 }

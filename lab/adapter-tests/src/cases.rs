@@ -309,6 +309,7 @@ macro_rules! __cases {
                 a_held_lock_moves_with_its_slot
                 a_lock_is_kept_alive_while_its_slot_moves_to_and_fro
                 a_server_that_is_in_no_cluster_is_rejected_as_such
+                programs_that_list_other_servers_of_a_cluster_agree
                 a_shard_whose_stamp_moves_is_in_quarantine
                 a_promoted_replica_grants_no_lock_that_the_former_master_has_granted
                 leases_never_overlap_while_their_slot_moves

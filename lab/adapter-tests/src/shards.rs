@@ -86,8 +86,14 @@ impl Cluster {
 
     /// Returns the URL of the cluster, as a user writes it: two servers are listed.
     pub(crate) fn url(&self) -> String {
-        let [one, other] = [0, 1].map(|index: usize| format!("127.0.0.1:{}", self.servers[index].port()));
-        format!("redis+cluster://:{PASSWORD}@{one},{other}")
+        self.url_of(&[0, 1])
+    }
+
+    /// Returns the URL of the cluster that lists these servers.
+    pub(crate) fn url_of(&self, listed: &[usize]) -> String {
+        let host = |index: &usize| format!("127.0.0.1:{}", self.servers[*index].port());
+        let hosts: Vec<_> = listed.iter().map(host).collect();
+        format!("redis+cluster://:{PASSWORD}@{}", hosts.join(","))
     }
 
     /// Returns the identity of a server.

@@ -131,8 +131,11 @@ impl Map {
     }
 
     /// Returns the number of masters of slots, and the majority of them.
+    ///
+    /// All that have replied count, even if no other one names them: the servers at the start may be of several clusters.
     fn required(&self) -> (usize, usize) {
-        let all = self.views.iter().map(|view| view.masters.len()).max().unwrap_or(0);
+        let named = self.views.iter().map(|view| view.masters.len()).max().unwrap_or(0);
+        let all = named.max(self.views.len());
         (all, all / 2 + 1)
     }
 
@@ -158,18 +161,17 @@ impl Map {
         let (_, required) = self.required();
         let seen = || self.views.iter().filter_map(|view| view.owner(slot));
         let votes = |id: &str| seen().filter(|other| other.is_up && other.owner.id == id).count();
-        match seen().max_by_key(|seen| votes(&seen.owner.id)) {
-            None => Err(format!("no master of the cluster has slot {slot}")),
-            Some(best) if votes(&best.owner.id) >= required => Ok(&best.owner),
-            Some(best)
-                if !best.is_up || seen().any(|other| other.owner.id == best.owner.id && !other.is_up) =>
-            {
-                Err(format!("masters of the cluster see {} down, which has slot {slot}", best.owner))
-            }
-            Some(_) => {
-                Err(format!("the masters of the cluster do not agree yet which of them has slot {slot}"))
-            }
+        // Usually the first one has all votes.
+        if let Some(confirmed) = seen().find(|seen| seen.is_up && votes(&seen.owner.id) >= required) {
+            return Ok(&confirmed.owner);
         }
+        Err(match (seen().next(), seen().find(|seen| !seen.is_up)) {
+            (None, _) => format!("no master of the cluster has slot {slot}"),
+            (_, Some(down)) => {
+                format!("masters of the cluster see {} down, which has slot {slot}", down.owner)
+            }
+            _ => format!("the masters of the cluster do not agree yet which of them has slot {slot}"),
+        })
     }
 
     /// Returns the least number that, as a hash tag, leads to a slot of this master, and this slot.
@@ -273,6 +275,8 @@ mod tests {
         assert!(owner(&map(&[A, A]), 99).is_err(), "a server that is reached twice has one vote");
         assert!(owner(&map(&[A, &["a master 0-99", "r myself,slave"]]), 99).is_err(), "replicas have none");
         assert_eq!(Ok("a"), owner(&map(&[&["a myself,master 0-16383"]]), 99), "a single master");
+        let clusters = [["a myself,master 0-16383"], ["b myself,master 0-16383"]];
+        assert!(owner(&map(&clusters.each_ref().map(|lines| &lines[..])), 99).is_err(), "two clusters");
     }
 
     #[test]

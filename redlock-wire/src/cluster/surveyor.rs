@@ -61,6 +61,7 @@ impl<C: Connector> Cluster<C> {
                 return None;
             }
             state.due = Some(due(&self.options, now));
+            state.surveys += 1;
             let result = map.check();
             state.reason = result.clone().err();
             if result.is_ok() {

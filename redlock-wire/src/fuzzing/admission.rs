@@ -38,7 +38,7 @@ impl NodeAdmission {
     pub fn new(label: &str, longest_ttl: Duration) -> Self {
         let clock = Arc::new(MeasuredClock::new(label, false));
         let keeper =
-            Keeper::new(label, StampKey::default(), Longest::new(longest_ttl), false, Duration::ZERO, clock);
+            Keeper::new(label, StampKey::Plain, Longest::new(longest_ttl), false, Duration::ZERO, clock);
         Self { keeper, gate: Gate::default() }
     }
 

@@ -246,3 +246,12 @@ fn another_runtime_continues_when_that_of_the_surveyor_has_ended() {
     let reason = unavailable(shards.node.call(acquire("a")).now_or_never().unwrap());
     assert!(reason.contains("runtime"), "{reason}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_a_request_waits_for_the_next_survey() {
+    let shards = Shards::new();
+    assert!(granted(&shards.node, "a").await);
+    // No task of this runtime runs meanwhile.
+    tokio::time::advance(2 * CONFIRMED_FOR).await;
+    assert!(granted(&shards.node, "a").await);
+}

@@ -165,6 +165,27 @@ pub(crate) async fn a_server_that_is_in_no_cluster_is_rejected_as_such<A: Adapte
     assert_eq!(0, server.commandstats("set"));
 }
 
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+pub(crate) async fn programs_that_list_other_servers_of_a_cluster_agree<A: Adapter>() {
+    let cluster = Cluster::start();
+    let client = |listed: &[usize]| {
+        let options = Options::tokio().longest_ttl(LONGEST);
+        let builder = A::builder_with([cluster.url_of(listed)], &options).unwrap().node_timeout(NODE_TIMEOUT);
+        builder.node_lists_must_agree(true).build().unwrap()
+    };
+    let (one, other) = (client(&[0, 1]), client(&[2]));
+    // The lists are compared first.
+    let vouches = async || one.health().await.nodes().len() == 1 && one.vouch(0).await.is_ok();
+    eventually("an operator vouches", PATIENCE, vouches).await;
+    for name in NAMES {
+        for client in [&one, &other] {
+            let guard = client.lock(name, LONGEST).max_wait(PATIENCE).await.unwrap();
+            guard.release().await.unwrap();
+        }
+    }
+    assert_eq!(None, other.health().await.node_list_difference());
+}
+
 /// The stamp is a key of its shard. The shard that it leaves has none, and the other one finds a foreign one.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 pub(crate) async fn a_shard_whose_stamp_moves_is_in_quarantine<A: Adapter>() {

@@ -29,7 +29,8 @@ impl<A: Adapter> Follower<A> {
     /// Returns a client without restart admission that follows the URL of the present master.
     pub(super) fn of(master: impl Fn() -> Option<String> + Send + Sync + 'static) -> Redlock {
         let options = Options::tokio();
-        let first = A::connector(master().unwrap()).unwrap();
+        // It only has the label: there may be no master just now.
+        let first = A::connector("redis://master".into()).unwrap();
         let node = Node::new(Self { master: Box::new(master), first }, &options);
         Builder::new(options.runtime()).node(node).node_timeout(NODE_TIMEOUT).build().unwrap()
     }

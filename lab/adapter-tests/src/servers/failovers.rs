@@ -172,11 +172,22 @@ async fn contend(mut client: impl FnMut() -> Redlock, lifetime: Duration, witnes
 }
 
 /// Acquires and releases another lock, and records the times.
-async fn probe(redlock: Redlock, seen: Arc<Seen>, witness: Arc<Witness>) {
+///
+/// A client that fails is replaced from time to time: one that trusts the master that a server names does not notice that
+/// its connection leads to a replica of a cluster.
+async fn probe(client: impl Fn() -> Redlock, seen: Arc<Seen>, witness: Arc<Witness>) {
+    let (mut redlock, mut start) = (client(), Instant::now());
     while !witness.is_over() {
-        if let Ok(Some(guard)) = redlock.lock(PROBE, HELD).try_now().await {
-            seen.probes.lock().unwrap().push(Instant::now());
-            drop(guard.release().await);
+        match redlock.lock(PROBE, HELD).try_now().await {
+            Ok(Some(guard)) => {
+                seen.probes.lock().unwrap().push(Instant::now());
+                drop(guard.release().await);
+            }
+            Err(_) if start.elapsed() > LIFETIME => {
+                redlock.close().await;
+                (redlock, start) = (client(), Instant::now());
+            }
+            _ => {}
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -260,7 +271,7 @@ fn group<S: Replicated>(
             scope.spawn(move || handle.block_on(contend(new, lifetime, Arc::clone(witness))));
         }
         let handle = runtime.handle().clone();
-        scope.spawn(move || handle.block_on(probe(new(), Arc::clone(seen), Arc::clone(witness))));
+        scope.spawn(move || handle.block_on(probe(new, Arc::clone(seen), Arc::clone(witness))));
         for failover in 0..failovers {
             let end = ENDS[(start + usize::try_from(failover).unwrap()) % ENDS.len()];
             fail(&monitored, end, seen, witness);
