@@ -123,6 +123,7 @@ async fn requests_follow_a_slot_once_a_majority_agrees() {
 async fn a_master_that_has_the_slot_no_more_causes_a_survey_at_once() {
     let shards = Shards::new();
     assert!(granted(&shards.node, "a").await);
+    tokio::time::sleep(SECOND / 4).await;
     let start = Now::now();
     for (reply, words) in [
         ("MOVED 15495 10.0.0.1:1", "slot 15495 is at another master (MOVED"),
