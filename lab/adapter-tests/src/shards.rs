@@ -112,19 +112,6 @@ impl Cluster {
         self.servers.iter().position(|server| server.port() == port)
     }
 
-    /// Returns a function that returns the URL of the present master of a key, for a client that does not notice that the
-    /// server is in a cluster.
-    pub(crate) fn plain_url_of_master(
-        &self,
-        key: &str,
-    ) -> impl Fn() -> Option<String> + Send + Sync + 'static {
-        let (first, slot) = (self.servers[0].authenticated(PASSWORD), self.slot(key));
-        move || {
-            let nodes = first.reply(&[b"CLUSTER", b"NODES"]).text();
-            port_of_master(&nodes, slot).map(|port| format!("redis://plain:secret@127.0.0.1:{port}"))
-        }
-    }
-
     /// Waits until another server is the master of a key. Returns its index.
     pub(crate) fn wait_for_another(&self, key: &str, before: usize) -> usize {
         let mut found = before;
@@ -226,7 +213,7 @@ fn server(down_after: &str) -> RedisServer {
         &bus,
         "--cluster-require-full-coverage no --cluster-allow-replica-migration no --cluster-replica-validity-factor 0 \
          --repl-diskless-sync-delay 0 --repl-ping-replica-period 1 --masteruser replica --masterauth secret \
-         --user replica on >secret +psync +replconf +ping --user plain on >secret ~* &* +@all -info",
+         --user replica on >secret +psync +replconf +ping",
     ];
     let args = args.join(" ");
     let server = RedisServer::builder().password(PASSWORD);
