@@ -174,13 +174,19 @@ pub(crate) async fn programs_that_list_other_servers_of_a_cluster_agree<A: Adapt
         builder.node_lists_must_agree(true).build().unwrap()
     };
     let (one, other) = (client(&[0, 1]), client(&[2]));
-    // The lists are compared first.
     let vouches = async || one.health().await.nodes().len() == 1 && one.vouch(0).await.is_ok();
     eventually("an operator vouches", PATIENCE, vouches).await;
     for name in NAMES {
         for client in [&one, &other] {
-            let guard = client.lock(name, LONGEST).max_wait(PATIENCE).await.unwrap();
-            guard.release().await.unwrap();
+            // After the quarantine, the lists are compared first.
+            let is_locked = async || match client.lock(name, LONGEST).max_wait(PATIENCE).await {
+                Ok(guard) => guard.release().await.is_ok(),
+                Err(error) => {
+                    assert!(error.to_string().contains("node list not compared"), "{error}");
+                    false
+                }
+            };
+            eventually("the lists agree", PATIENCE, is_locked).await;
         }
     }
     assert_eq!(None, other.health().await.node_list_difference());
