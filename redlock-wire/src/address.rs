@@ -40,8 +40,8 @@ pub struct Address {
 
 /// The network endpoint of a server.
 ///
-/// The variants cover everything that a server listens on, and the master that sentinels choose. Its `Display` is the label of a node. The label is
-/// normalized, so that a server listed twice is noticed.
+/// The variants cover everything that a server listens on, the master that sentinels choose, and a cluster. Its `Display`
+/// is the label of a node. The label is normalized, so that a server listed twice is noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A TCP port.
@@ -58,10 +58,12 @@ pub enum Endpoint {
         /// The absolute path of the socket.
         path: PathBuf,
     },
-    /// The shards of a cluster as *one* node: a lock depends on a single shard, and waits out each failover of it.
+    /// The shards of a cluster as *one* node: a lock depends on a single shard, and is lost if that shard fails over.
     ///
-    /// A promoted replica may miss the latest locks. Its votes do not count until these have expired, so no second
-    /// client holds a lock meanwhile, and nobody can acquire or extend one.
+    /// A promoted replica may miss the latest locks. Its votes do not count until these have expired. Until then, nobody
+    /// can acquire or extend a lock on this shard. [Resharding] has the cases in which two clients can hold one lock.
+    ///
+    /// [Resharding]: https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#resharding
     Cluster {
         /// The hosts and ports of some servers, which name the others. Sorted, so that the order in the URL does not
         /// matter.
@@ -92,7 +94,7 @@ impl Address {
     /// sentinels: a master is used only while a majority of them confirms it.
     ///
     /// `redis+cluster://[[user]:password@]host[:port],...` is a cluster as *one* node: a lock depends on a single shard,
-    /// and waits out each failover of it. List a few servers; they name the others. `rediss+cluster://` uses TLS.
+    /// and is lost if that shard fails over. List a few servers; they name the others. `rediss+cluster://` uses TLS.
     ///
     /// ```
     /// # use redlock_wire::Address;

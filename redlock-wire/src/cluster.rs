@@ -330,7 +330,7 @@ impl<C: Connector> LockNode for ClusterNode<C> {
         profile
     }
 
-    /// The quarantine is that of the whole cluster: the shortest one, if all shards are in quarantine.
+    /// There is no quarantine while the votes of any shard count. Otherwise, it is the shortest one.
     fn status(&self) -> Status {
         let servers: Vec<_> =
             locked(&self.0.state).shards.values().map(|shard| shard.server.clone()).collect();

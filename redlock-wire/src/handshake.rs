@@ -97,7 +97,9 @@ fn understand(
     };
     match mode(&info) {
         Some("cluster") if is_shard => {}
-        Some(mode) if is_shard => return Err(format!("this server is no part of a cluster, but {mode}")),
+        Some(mode) if is_shard => {
+            return Err(format!("this server runs in the mode {mode}, and not in cluster mode"));
+        }
         _ => unsuitable_mode(&info).map_or(Ok(()), |reason| Err(reason.to_owned()))?,
     }
     for reply in known {

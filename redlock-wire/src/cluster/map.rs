@@ -88,7 +88,7 @@ impl View {
     }
 }
 
-/// Reads slots, such as `5461-10922` or `7`. A slot that is being moved, such as `[93-<-ID]`, stands there a second time.
+/// Reads slots, such as `5461-10922` or `7`. A slot that is being moved, such as `[93-<-ID]`, is listed twice.
 fn range(word: &str) -> Option<(u16, u16)> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     let range: (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
