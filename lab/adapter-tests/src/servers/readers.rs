@@ -133,8 +133,11 @@ pub(crate) async fn readers_and_writers_that_wait_are_notified<A: Adapter>() {
     let reader = reading.await.unwrap().unwrap();
     let writing = tokio::spawn(lock.write(TTL).max_wait(Duration::from_secs(4)).into_future());
     until(async || redlock.inspect("a:writer").await.unwrap().holder().is_some()).await;
+    // The nodes know that the writer waits, and then that the reader does.
+    let waiters = async |count| redlock.inspect("a").await.unwrap().waiters() == Some(count);
+    until(async || waiters(1).await).await;
     let second = tokio::spawn(lock.read(TTL).max_wait(Duration::from_secs(4)).into_future());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    until(async || waiters(2).await).await;
     assert!(!writing.is_finished() && !second.is_finished(), "the writer precedes new readers");
     reader.release().await.unwrap();
     let writer = writing.await.unwrap().unwrap();
