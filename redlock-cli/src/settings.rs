@@ -155,13 +155,26 @@ fn lists(
     }
     if let Some(nodes) = environment.text("REDLOCK_NODES")? {
         let previous = environment.text("REDLOCK_PREVIOUS_NODES")?.map(|nodes| split(&nodes));
+        if previous.is_none() && file.previous_nodes.is_some() {
+            return Err(other_place(
+                "REDLOCK_NODES is set, and only the configuration file has `previous_nodes`",
+            ));
+        }
         return Ok(Lists { nodes: split(&nodes), previous });
+    }
+    if environment.text("REDLOCK_PREVIOUS_NODES")?.is_some() {
+        return Err(other_place("REDLOCK_PREVIOUS_NODES is set without REDLOCK_NODES"));
     }
     if file.nodes.is_empty() {
         let places = "use --node, REDLOCK_NODES, or `nodes` in a configuration file";
         return Err(Failure::config(format!("no servers: {places}")));
     }
     Ok(Lists { nodes: file.nodes.clone(), previous: file.previous_nodes.clone() })
+}
+
+/// A program that ignored one of two lists would take part in another step of a change of the servers.
+fn other_place(what: &str) -> Failure {
+    Failure::config(format!("{what}: set both lists of servers in the same place"))
 }
 
 /// Splits a list of URLs at commas and blanks, except at the commas between sentinels, and between servers of a cluster.

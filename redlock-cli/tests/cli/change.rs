@@ -116,6 +116,28 @@ fn nodes_without_announcements_or_servers() {
     assert_eq!(Some(69), found.status.code(), "{found:?}");
 }
 
+/// A run that ignored the previous list would take part in step 3, beside programs of step 1.
+#[test]
+fn lists_in_different_places_are_a_configuration_error() {
+    let cluster = Cluster::new();
+    let (one, two) = (cluster.servers[0].url(), cluster.servers[1].url());
+    let file = cluster.path("lists.toml");
+    let by_file = |lists: &str| {
+        fs::write(&file, lists).unwrap();
+        let mut command = run(&cluster, &["--config", file.to_str().unwrap()]);
+        command.env_remove("REDLOCK_NODES");
+        command
+    };
+    let only_current = format!("nodes = ['{one}']\n");
+    let found = output(by_file(&only_current).env("REDLOCK_PREVIOUS_NODES", &two));
+    assert_eq!(Some(78), found.status.code(), "{found:?}");
+    assert!(text(&found.stderr).contains("set both lists of servers in the same place"), "{found:?}");
+    let both = format!("{only_current}previous_nodes = ['{two}']\n");
+    let found = output(by_file(&both).env("REDLOCK_NODES", &one));
+    assert_eq!(Some(78), found.status.code(), "{found:?}");
+    assert_eq!(Some(0), output(&mut by_file(&both)).status.code());
+}
+
 #[test]
 fn an_invalid_previous_list_is_a_configuration_error() {
     let cluster = Cluster::new();
