@@ -8,8 +8,8 @@
 //! when a request begins.
 //!
 //! While a lock is held, no other client can acquire it, so attempts are useless. One is allowed each time that the
-//! core polls because notifications may be missing, one at every fourth extension of the holder, and a few while nodes
-//! are reserved for different requests. A node may be watched again once per change, or at growing intervals.
+//! core polls because notifications may be missing, and one at every fourth extension of the holder. A node may be
+//! watched again once per change, or at growing intervals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -41,10 +41,6 @@ const NOTED_AFTER: Duration = Duration::from_secs(1);
 
 /// The interval at which the core polls without notifications.
 const SAFETY: Duration = Duration::from_secs(5);
-
-/// The attempts of a request whose reservations make no quorum, while another request does not use its own: their
-/// intervals grow to 64 ms until those reservations expire, and servers that restart may cause this while a lock is held.
-const SPLITS: u32 = 7;
 
 /// The minimum interval of watches on a node that notifies without a cause.
 ///
@@ -232,7 +228,7 @@ impl Standing {
         let extensions = self.extensions.values().max().copied().unwrap_or_default();
         let mut wrong = Vec::new();
         // Recovered servers also cause notifications.
-        let most = 4 + SPLITS + times(SAFETY) + times(NOTED_AFTER) + extensions / 4;
+        let most = 4 + times(SAFETY) + times(NOTED_AFTER) + extensions / 4;
         for (client, attempts) in &self.attempts {
             let attempts = attempts.len();
             if !expected.blind && attempts > most as usize {
@@ -327,8 +323,7 @@ mod tests {
             let tried = (0..count).fold(held(9_999), |builder, token| builder.sent(2_000, 1, 0, 100 + token));
             violations(tried.releasing(3_000, 0, 0).granted(3_001, 1, 1, 9_999))
         };
-        // The limit is four attempts, those of splits, and one for every second.
-        let most = 6 + SPLITS;
-        assert_eq!((0, vec![Invariant::Cost]), (requested_once(most).len(), requested_once(most + 1)));
+        // The limit is four attempts, and one for every second.
+        assert_eq!((0, vec![Invariant::Cost]), (requested_once(6).len(), requested_once(7)));
     }
 }
