@@ -339,24 +339,15 @@ impl CheckedRequest {
                 // the same moment.
                 Some(WakeReason::Free) => {
                     collisions = if failure.is_split() { collisions + 1 } else { 0 };
-                    self.pause_after(collisions, began, policy).await;
+                    let now = handle.now();
+                    let delay =
+                        collision_delay(collisions, now.saturating_duration_since(began), self.random());
+                    pause(handle, policy.bounded(delay, now)).await;
                 }
-                // If this repeats, another request does not use its reservations. They expire soon.
-                Some(WakeReason::Split) => {
-                    self.pause_after(collisions, began, policy).await;
-                    collisions += 2;
-                }
-                Some(WakeReason::Reserved | WakeReason::Time) | None => collisions = 0,
+                Some(WakeReason::Split | WakeReason::Reserved | WakeReason::Time) | None => collisions = 0,
             }
             contended = Some(failure);
         }
-    }
-
-    /// Pauses before an attempt, after this number of collisions in a row. The last attempt began at `began`.
-    async fn pause_after(&self, collisions: u32, began: Instant, policy: &RetryPolicy) {
-        let now = self.handle.now();
-        let delay = collision_delay(collisions, now.saturating_duration_since(began), self.random());
-        pause(&self.handle, policy.bounded(delay, now)).await;
     }
 
     /// Creates a place in the queues of this process.

@@ -132,6 +132,31 @@ pub(crate) fn collision_delay(failed: u32, since_last: Duration, random: u64) ->
     spread.max(MIN_DELAY.saturating_sub(since_last))
 }
 
+/// The attempts in a row that a request makes because nodes have reserved the resource for [several
+/// requests](crate::decide::standing::is_split).
+///
+/// The first ones may change the order on some nodes. If another request does not use its reservations, nothing changes
+/// before these expire. So the time between two attempts grows to about that of a reservation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Splits {
+    count: u32,
+    /// There is no other such attempt before this time.
+    next: Option<Instant>,
+}
+
+impl Splits {
+    /// Records an attempt. The next one is made after a delay that `random` spreads.
+    pub(crate) fn attempt(&mut self, now: Instant, random: u64) {
+        self.count += 1;
+        self.next = Some(now + equal_jitter(MIN_DELAY * (1 << (2 * self.count).min(8)), random));
+    }
+
+    /// Returns when the next such attempt may be made, if that is later.
+    pub(crate) fn held_until(&self, now: Instant) -> Option<Instant> {
+        self.next.filter(|next| *next > now)
+    }
+}
+
 /// Spreads `random` evenly over the upper half of `whole`.
 pub(crate) fn equal_jitter(whole: Duration, random: u64) -> Duration {
     let half = whole / 2;
@@ -212,6 +237,22 @@ mod tests {
         assert_eq!([1, 2, 4, 32, 32, 32], least);
         let most = [1, 2, 6, 100].map(|failed| collision_delay(failed, long_ago, u64::MAX).as_micros());
         assert_eq!([1_999, 3_999, 63_999, 63_999], most);
+    }
+
+    #[test]
+    fn attempts_of_split_reservations_become_rare() {
+        let (mut splits, now) = (Splits::default(), Instant::ORIGIN);
+        assert_eq!(None, splits.held_until(now));
+        let mut held_for = |random| {
+            splits.attempt(now, random);
+            splits.held_until(now).map(|next| next.saturating_duration_since(now).as_millis())
+        };
+        assert_eq!([2, 8, 32, 128, 128].map(Some), [0; 5].map(&mut held_for));
+        assert_eq!(Some(255), held_for(u64::MAX));
+        let mut splits = Splits::default();
+        splits.attempt(now, 0);
+        let next = now + 2 * MIN_DELAY;
+        assert_eq!([Some(next), None], [now, next].map(|now| splits.held_until(now)));
     }
 
     #[test]

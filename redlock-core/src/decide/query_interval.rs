@@ -2,8 +2,8 @@
 //!
 //! A notification is a hint, so the node is queried again. The reply shows whether the notification was genuine.
 //!
-//! It was genuine if the holder has changed: the lock was released, acquired, or passed to another client. If the holder
-//! is the same, it counts as false in two cases:
+//! It was genuine if the holder has changed: the lock was released, acquired, passed to another client, or reserved for
+//! the request. If the holder is the same, it counts as false in two cases:
 //!
 //! - The watch was younger than 10 ms.
 //! - The expiry has moved by less than 10 ms.
@@ -48,8 +48,11 @@ impl QueryInterval {
     pub(crate) fn replied(&mut self, view: NodeView, holder: Option<Token>) {
         let previous = mem::replace(&mut self.holder, holder);
         let Some((before, age)) = self.notified.take() else { return };
-        let is_other = previous.zip(self.holder.as_ref()).is_some_and(|(one, other)| one != *other);
-        let has_changed_hands = is_other || (before == NodeView::Free) != (view == NodeView::Free);
+        let is_other = previous.as_ref().zip(self.holder.as_ref()).is_some_and(|(one, other)| one != other);
+        let (was_free, is_free) = (before == NodeView::Free, view == NodeView::Free);
+        // If the resource is free for the request, a holder is named only while it is reserved for the request.
+        let is_reserved = was_free && is_free && previous.is_some() != self.holder.is_some();
+        let has_changed_hands = is_other || is_reserved || was_free != is_free;
         let is_false = !has_changed_hands && (age < MIN_CHANGE || before.resembles(view, MIN_CHANGE));
         self.delay = if is_false {
             (self.delay * 2).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
@@ -106,6 +109,20 @@ mod tests {
         assert!(is_false([Some("one"), Some("one")], taken(501)));
         assert!(is_false([None, None], taken(501)), "the node does not name holders");
         assert!(is_false([Some("one"), None], taken(501)));
+    }
+
+    #[test]
+    fn a_notification_is_genuine_if_a_reservation_for_the_request_begins_or_ends() {
+        let is_false = |holders: [Option<&str>; 2]| {
+            let [before, holder] = holders.map(|holder| holder.map(Token::from_bytes));
+            let mut interval = QueryInterval::default();
+            interval.replied(NodeView::Free, before);
+            interval.notified(NodeView::Free, millis(1));
+            interval.replied(NodeView::Free, holder);
+            !interval.delay.is_zero()
+        };
+        assert!(!is_false([None, Some("own place")]) && !is_false([Some("own place"), None]));
+        assert!(is_false([None, None]) && is_false([Some("own place"), Some("own place")]));
     }
 
     #[test]

@@ -17,11 +17,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::decide::backoff::Splits;
 use crate::decide::readiness::{ProbeBudget, Readiness, readiness};
 use crate::decide::standing::{Reserved, Standing, is_split, together};
 use crate::round::failure::Failure;
 use crate::round::nodes::{Nodes, Peer};
-use crate::runtime::Alarm;
+use crate::runtime::{Alarm, random};
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
 use crate::watch::node_watch::NodeWatch;
@@ -51,6 +52,7 @@ pub(crate) struct LockWatcher<'a> {
     has_place: bool,
     /// True if the last wait has ended without a notification.
     has_timed_out: bool,
+    splits: Splits,
 }
 
 impl<'a> LockWatcher<'a> {
@@ -59,7 +61,7 @@ impl<'a> LockWatcher<'a> {
     /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
     pub(crate) fn new(nodes: &'a Arc<Nodes>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
         let (watches, probes) = (Watches::new(nodes, resources, gate), ProbeBudget::default());
-        Self { watches, probes, has_place: false, has_timed_out: false }
+        Self { watches, probes, has_place: false, has_timed_out: false, splits: Splits::default() }
     }
 
     /// Records that an attempt has failed, and the place that the request has kept with it.
@@ -100,6 +102,12 @@ impl<'a> LockWatcher<'a> {
         let wake = poll_fn(|cx| self.poll(cx, start, delay, may_exceed, until, &mut alarm)).await;
         self.watches.pause_queries();
         self.has_timed_out = wake == WakeReason::Time;
+        if wake == WakeReason::Split {
+            let nodes = self.watches.nodes;
+            self.splits.attempt(nodes.now(), random(&*nodes.runtime));
+        } else {
+            self.splits = Splits::default();
+        }
         wake
     }
 
@@ -132,14 +140,14 @@ impl<'a> LockWatcher<'a> {
             if self.probes.see(self.may_be_free(now)) && !self.has_place {
                 return Poll::Ready(WakeReason::Free);
             }
+            let is_split = self.has_place && is_split(&self.reserved(), nodes.rules.quorums);
+            let split_at = self.splits.held_until(now).filter(|_| is_split);
             let (longest, free_at) = match self.readiness(now) {
                 Readiness::Free => {
                     self.probes.tried();
                     return Poll::Ready(self.free());
                 }
-                _ if self.has_place && is_split(&self.reserved(), nodes.rules.quorums) => {
-                    return Poll::Ready(WakeReason::Split);
-                }
+                _ if is_split && split_at.is_none() => return Poll::Ready(WakeReason::Split),
                 Readiness::Watched(at) => (if may_exceed { SAFETY } else { delay }, at),
                 Readiness::Blind => (delay, None),
             };
@@ -147,7 +155,7 @@ impl<'a> LockWatcher<'a> {
             if now >= end {
                 return Poll::Ready(WakeReason::Time);
             }
-            let look = [next, free_at, doubted].into_iter().flatten().fold(end, Instant::min);
+            let look = [next, free_at, doubted, split_at].into_iter().flatten().fold(end, Instant::min);
             match alarm.poll_at(&*nodes.runtime, look, cx) {
                 Poll::Ready(()) => {}
                 Poll::Pending => return Poll::Pending,
