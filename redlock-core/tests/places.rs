@@ -512,6 +512,24 @@ fn a_request_enters_its_place_again_after_a_reservation_that_it_could_not_use() 
     });
 }
 
+/// Each attempt is granted by the nodes that the holder did not reach. That is no split between waiters.
+#[test]
+fn a_request_keeps_its_time_while_the_holder_lacks_a_minority_of_nodes() {
+    with_five(async |world| {
+        let (waiter, guard) = (world.other_client(), reserving_on(&world, 4).await);
+        world.nodes[..2].iter().for_each(|node| node.inner().remove("a"));
+        let waiting = waiter.lock("a", TTL).retry_delay(200 * MS).wait_unbounded();
+        let ((next, took), ()) = both(world.time(waiting), async {
+            world.sleep(4_000 * MS).await;
+            enter_dead(&world, 3_900 * MS).await;
+            guard.release().await.unwrap();
+        })
+        .await;
+        assert!(took < 4_200 * MS, "the lock was reserved for a later request: {took:?}");
+        next.unwrap().release().await.unwrap();
+    });
+}
+
 /// Returns the number of places on each node.
 async fn places(world: &World) -> Vec<Option<u32>> {
     let mut places = Vec::new();

@@ -97,6 +97,7 @@ mod decision;
 mod explore;
 pub mod fence;
 pub mod keep;
+mod lease;
 mod node;
 pub mod order;
 mod pack;

@@ -134,7 +134,7 @@ impl<'a> Timeline<'a> {
         self
     }
 
-    /// Stretches the time axis of the SVG document where much happens, so that fast events can be told apart.
+    /// Stretches the time axis of the SVG document where much happens, so that events close together are visible.
     #[must_use]
     pub fn stretched(mut self) -> Self {
         self.is_stretched = true;

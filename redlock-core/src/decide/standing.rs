@@ -103,7 +103,8 @@ impl Standing {
         Some(Claim::new(Resources::single(resource.clone()), attempt).with_place(place))
     }
 
-    /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it.
+    /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it, and
+    /// no other client is known to hold the lock.
     pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {
         let id = if self.is_reader { Token::of_place_of_reader } else { Token::of_place };
         self.id.get_or_insert_with(|| id(attempt));

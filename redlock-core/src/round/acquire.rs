@@ -203,10 +203,14 @@ impl Acquire {
     /// If a node has failed, the cause is often not certain at the first denial. It is contention in most cases, and other
     /// cases end the place.
     fn stay(&mut self, now: Instant) -> bool {
-        let decision = self.deciding().decide(RoundKind::Acquire);
+        let votes = self.deciding();
+        let decision = votes.decide(RoundKind::Acquire);
         let may_be_denied = matches!(decision, Decision::Lost(None | Some(Lost::Denied)));
+        // A grant of a node that the holder did not reach is no split.
+        let is_held = votes.contention(self.confirmations.is_some()) == Contention::Held;
+        let is_split = self.votes.tally().granted() > 0 && !is_held;
         let Some(place) = self.place.as_mut().filter(|_| may_be_denied) else { return false };
-        place.standing.denied(self.record.claim.token(), self.votes.tally().granted() > 0);
+        place.standing.denied(self.record.claim.token(), is_split);
         place.stay(&self.record, now);
         true
     }

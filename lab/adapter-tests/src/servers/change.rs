@@ -118,7 +118,7 @@ pub(crate) async fn programs_in_neighbouring_steps_exclude_each_other<A: Adapter
     assert!(turns >= 16, "each program had a turn in each pair of steps: {turns}");
 }
 
-/// A program that requests the lock until it is told to end.
+/// A program whose tasks acquire the lock in turns, until `is_ending` is set.
 struct Running {
     redlock: Redlock,
     is_ending: Arc<AtomicBool>,

@@ -4,11 +4,12 @@ use crate::catalog::Rule;
 use crate::change::property::{PROPERTIES, Property};
 use crate::change::rule::carry_out;
 use crate::change::scope::{CLIENTS, NODES, Program, Scope};
-use crate::change::state::{Client, Key, Link, Phase, State};
+use crate::change::state::{Key, Link, State};
 use crate::change::step::{Request, RequestKind, Step};
 use crate::change::variant::Variant;
 use crate::decision::{Decision, Vote};
 use crate::explore::Model;
+use crate::lease::{Client, Phase};
 
 /// The rule within bounds, either sound or with one change.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +28,12 @@ impl Changing {
             Phase::Idle | Phase::Ended => {}
             Phase::Acquiring | Phase::Held => {
                 steps.push(Step::End { client });
-                if is.lapsed <= is.round {
+                if is.can_lapse() {
                     steps.push(Step::Lapse { client });
                 }
             }
         }
-        if is.is_valid() && !is.extending && is.round < self.scope.extensions[client] {
+        if is.can_extend(self.scope.extensions[client]) {
             steps.push(Step::Extend { client });
         }
     }
@@ -88,8 +89,7 @@ impl Changing {
                 self.each_link(state, client, |link| (link.acquire, link.vote) = (true, Vote::Pending));
             }
             Step::Extend { client } => {
-                let is = &mut state.clients[client];
-                (is.round, is.extending) = (is.round + 1, true);
+                state.clients[client].extend();
                 self.each_link(state, client, |link| (link.extend, link.vote) = (true, Vote::Pending));
             }
             Step::End { client } => end(state, client),
@@ -179,7 +179,7 @@ impl Changing {
             }
             (_, Phase::Acquiring) => end(state, client),
             (Decision::Won, _) if is.is_valid() => {
-                (is.deadline, is.extending) = (is.round, false);
+                is.extended();
                 for node in &mut state.nodes {
                     let link = &mut node.links[client];
                     link.late_write |= link.vote == Vote::Denied;
@@ -207,7 +207,7 @@ fn lapse(state: &mut State, client: usize) {
 
 /// Ends an attempt or a lease. Its open acquires may be carried out later.
 fn end(state: &mut State, client: usize) {
-    state.clients[client] = Client { phase: Phase::Ended, ..Client::default() };
+    state.clients[client] = Client::ENDED;
     for node in &mut state.nodes {
         let link = &mut node.links[client];
         link.late_write |= link.acquire;

@@ -3,6 +3,7 @@
 use crate::change::scope::{CLIENTS, Lists, NODES, Program};
 use crate::change::step::{Request, RequestKind};
 use crate::decision::Vote;
+use crate::lease::{Client, Phase};
 use crate::pack::{Words, key};
 
 /// A complete state of the world.
@@ -14,32 +15,6 @@ pub struct State {
     pub(crate) faults: u8,
     /// The number of lost keys so far.
     pub(crate) losses: u8,
-}
-
-/// The activity of a client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Client {
-    pub(crate) phase: Phase,
-    /// The last round of the lease. Round 0 acquired it, the others extended it.
-    pub(crate) round: u8,
-    /// The round that set the deadline.
-    pub(crate) deadline: u8,
-    /// The number of rounds whose validity has ended by the clock of the client, in the order of the rounds.
-    pub(crate) lapsed: u8,
-    /// True while an extension is undecided.
-    pub(crate) extending: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    #[default]
-    Idle,
-    /// The attempt is in progress.
-    Acquiring,
-    /// The client has a guard.
-    Held,
-    /// The attempt has failed, or the lease was released.
-    Ended,
 }
 
 /// A node, its key, and the requests to it.
@@ -132,23 +107,6 @@ impl State {
             [self.nodes[node].words().with(is_in[0], 1).with(is_in[1], 1).word()]
         });
         key(&head.words(), &mut nodes)
-    }
-}
-
-impl Client {
-    pub(crate) fn is_valid(self) -> bool {
-        self.phase == Phase::Held && self.deadline >= self.lapsed
-    }
-
-    /// Returns true if the client neither has a valid lease nor can get one without another attempt.
-    pub(crate) fn is_over(self) -> bool {
-        self.phase == Phase::Ended || self.lapsed > self.round
-    }
-
-    /// Packs a client into 9 bits.
-    fn bits(self) -> u64 {
-        let words = Words::new().with(self.phase as u8, 2).with(self.round, 2).with(self.deadline, 2);
-        words.with(self.lapsed, 2).with(self.extending, 1).word()
     }
 }
 

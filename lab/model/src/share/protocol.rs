@@ -3,9 +3,10 @@
 use crate::catalog::Rule;
 use crate::decision::{Decision, Vote};
 use crate::explore::Model;
+use crate::lease::{Client, Phase};
 use crate::share::property::{PROPERTIES, Property};
 use crate::share::scope::{CLIENTS, NODES, Role, Scope};
-use crate::share::state::{Flight, Phase, State};
+use crate::share::state::{Flight, State};
 use crate::share::step::{Request, RequestKind, Step};
 use crate::share::variant::Variant;
 
@@ -34,10 +35,10 @@ impl Sharing {
             }
             Phase::Held => {
                 steps.push(Step::Release { client });
-                if is.lapsed <= is.round {
+                if is.can_lapse() {
                     steps.push(Step::Lapse { client });
                 }
-                if state.is_valid(client) && !is.extending && is.round < self.scope.extensions[client] {
+                if is.can_extend(self.scope.extensions[client]) {
                     steps.push(Step::Extend { client });
                 }
             }
@@ -99,8 +100,7 @@ impl Sharing {
                 end(state, client);
             }
             Step::Extend { client } => {
-                let is = &mut state.clients[client];
-                (is.round, is.extending) = (is.round + 1, true);
+                state.clients[client].extend();
                 for links in &mut state.nodes {
                     (links[client].extend, links[client].vote) = (Flight::Sent, Vote::Pending);
                 }
@@ -161,8 +161,7 @@ impl Sharing {
             }
             (_, Phase::Acquiring) => end(state, client),
             (Decision::Won, _) if state.is_valid(client) => {
-                let is = &mut state.clients[client];
-                (is.deadline, is.extending) = (is.round, false);
+                state.clients[client].extended();
                 for links in &mut state.nodes {
                     links[client].late_write |= links[client].vote == Vote::Denied;
                 }
@@ -201,7 +200,7 @@ fn flight(state: &mut State, request: Request) -> &mut Flight {
 
 /// Ends an attempt or a lease. Its open acquires may be carried out later.
 fn end(state: &mut State, client: usize) {
-    state.clients[client] = crate::share::state::Client { phase: Phase::Ended, ..Default::default() };
+    state.clients[client] = Client::ENDED;
     for links in &mut state.nodes {
         let link = &mut links[client];
         link.late_write |= link.acquire == Flight::Sent;

@@ -1,6 +1,7 @@
 //! A state of the world: clients, nodes, and every message in flight between them.
 
 use crate::decision::Vote;
+use crate::lease::{Client, Phase};
 use crate::pack::{Words, key};
 use crate::share::scope::{CLIENTS, NODES};
 use crate::share::step::{Request, RequestKind};
@@ -14,32 +15,6 @@ pub struct State {
     pub(crate) faults: u8,
     /// True if a client has removed or changed the entry of another.
     pub(crate) trespassed: bool,
-}
-
-/// The activity of a client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Client {
-    pub(crate) phase: Phase,
-    /// The last round of the lease. Round 0 acquired it, the others extended it.
-    pub(crate) round: u8,
-    /// The round that set the deadline.
-    pub(crate) deadline: u8,
-    /// The number of rounds whose validity has ended by the clock of the client, in the order of the rounds.
-    pub(crate) lapsed: u8,
-    /// True while an extension is undecided.
-    pub(crate) extending: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    #[default]
-    Idle,
-    /// The attempt is in progress.
-    Acquiring,
-    /// The client has a guard.
-    Held,
-    /// The attempt has failed, or the lease was released.
-    Ended,
 }
 
 /// A client on a node: its entry, its requests, and the vote of the node.
@@ -78,8 +53,7 @@ pub(crate) type StateKey = [u64; 1 + NODES];
 impl State {
     /// Returns true if a client may rely on its lease.
     pub fn is_valid(&self, client: usize) -> bool {
-        let client = &self.clients[client];
-        client.phase == Phase::Held && client.deadline >= client.lapsed
+        self.clients[client].is_valid()
     }
 
     /// Returns true if a client has a guard, valid or not.
@@ -142,14 +116,6 @@ impl State {
             words.words()
         });
         key(&head.words(), &mut { nodes })
-    }
-}
-
-impl Client {
-    /// Packs a client into 9 bits.
-    fn bits(self) -> u64 {
-        let words = Words::new().with(self.phase as u8, 2).with(self.round, 2).with(self.deadline, 2);
-        words.with(self.lapsed, 2).with(self.extending, 1).word()
     }
 }
 
