@@ -530,6 +530,23 @@ fn a_request_keeps_its_time_while_the_holder_lacks_a_minority_of_nodes() {
     });
 }
 
+/// Other requests that wait do not prolong its place.
+#[test]
+fn a_waiter_that_died_long_ago_is_forgotten_although_others_wait() {
+    with_watching(async |world| {
+        let guard = world.redlock.lock("a", 6 * TTL).await.unwrap();
+        enter_dead(&world, TTL).await;
+        contend(&world, &world.other_client(), 0, &Log::default());
+        world.sleep(10_000 * MS).await;
+        assert_eq!(vec![Some(2); 5], places(&world).await);
+        world.sleep(6_000 * MS).await;
+        assert_eq!(vec![Some(1); 5], places(&world).await);
+        guard.release().await.unwrap();
+        world.sleep(TTL).await;
+        world.nothing_left().await;
+    });
+}
+
 /// Returns the number of places on each node.
 async fn places(world: &World) -> Vec<Option<u32>> {
     let mut places = Vec::new();

@@ -453,6 +453,7 @@ macro_rules! __cases {
             }
             positions {
                 three_waiters_are_counted_and_a_fourth_knows_its_position
+                a_waiter_that_died_long_ago_is_forgotten_although_others_wait
                 without_the_rights_to_count_the_number_is_unknown
                 waiters_have_their_places_while_two_servers_are_down
             }

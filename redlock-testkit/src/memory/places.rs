@@ -7,14 +7,13 @@ use redlock_core::Position;
 use redlock_core::node::{Place, Token};
 use redlock_core::runtime::Instant;
 
-/// The time after the last attempt of a waiting request until the places are forgotten.
+/// The time after the last attempt of a waiting request until its place is forgotten.
 const SILENCE: Duration = Duration::from_secs(12);
 
 /// The places of the requests that wait for one resource.
 #[derive(Clone, Default)]
 pub(super) struct Places {
     places: BTreeMap<Vec<u8>, Waiting>,
-    expires: Instant,
 }
 
 #[derive(Clone, Copy)]
@@ -22,6 +21,7 @@ struct Waiting {
     /// The start of the request by the clock of the node, in nanoseconds. It may precede the start of the node.
     since: i128,
     reserved_for: Duration,
+    expires: Instant,
 }
 
 impl Places {
@@ -30,9 +30,8 @@ impl Places {
         self.forget(now);
         match place.waited {
             Some(waited) => {
-                let waiting = Waiting { since: since(waited, now), reserved_for: place.reserved_for };
-                self.places.insert(place.id.as_bytes().to_vec(), waiting);
-                self.expires = now + SILENCE;
+                let (since, reserved_for, expires) = (since(waited, now), place.reserved_for, now + SILENCE);
+                self.places.insert(place.id.as_bytes().to_vec(), Waiting { since, reserved_for, expires });
             }
             None => self.remove(&place.id),
         }
@@ -44,14 +43,14 @@ impl Places {
 
     /// Returns the number of places.
     pub(super) fn count(&self, now: Instant) -> u32 {
-        if self.expires <= now { 0 } else { number(self.places.len()) }
+        number(self.waiting(now).count())
     }
 
     /// Returns the position of a place, if it waits.
     pub(super) fn position(&self, id: &Token, now: Instant) -> Option<Position> {
         let place = self.places.get_key_value(id.as_bytes())?;
         let order = |(id, waiting): (&Vec<u8>, &Waiting)| (waiting.since, id.clone());
-        let ahead = self.places.iter().filter(|other| order(*other) < order(place)).count();
+        let ahead = self.waiting(now).filter(|other| order(*other) < order(place)).count();
         Some(Position::new(number(ahead + 1), self.count(now)))
     }
 
@@ -78,10 +77,12 @@ impl Places {
         first.map(|(id, waiting)| (id.clone(), *waiting))
     }
 
+    fn waiting(&self, now: Instant) -> impl Iterator<Item = (&Vec<u8>, &Waiting)> {
+        self.places.iter().filter(move |(_, waiting)| waiting.expires > now)
+    }
+
     fn forget(&mut self, now: Instant) {
-        if self.expires <= now {
-            self.places.clear();
-        }
+        self.places.retain(|_, waiting| waiting.expires > now);
     }
 }
 

@@ -2,7 +2,8 @@
 -- Returns {0, waiters}: free. {0, token, PTTL, waiters}: held. {-1, position}: a key of another type.
 -- Without the rights to the places, the number of waiters is -1.
 local held, waiters = redis.pcall('GET', KEYS[1]), redis.pcall('ZCARD', KEYS[1] .. '#waiting')
-if type(waiters) ~= 'number' then waiters = -1 end
+-- A place has two members.
+waiters = type(waiters) == 'number' and waiters / 2 or -1
 if not held then return {0, waiters} end
 if type(held) == 'string' then return {0, held, redis.call('PTTL', KEYS[1]), waiters} end
 local reply = not_a_string(1, held)

@@ -18,6 +18,6 @@ end
 if count == 1 and type(reply) == 'table' and reply[1] == 0 then
     local waiting = KEYS[1] .. '#waiting'
     local ahead, waiters = redis.pcall('ZREVRANK', waiting, place), redis.pcall('ZCARD', waiting)
-    if type(ahead) == 'number' and type(waiters) == 'number' then reply[4], reply[5] = ahead + 1, waiters end
+    if type(ahead) == 'number' and type(waiters) == 'number' then reply[4], reply[5] = ahead + 1, waiters / 2 end
 end
 return reply

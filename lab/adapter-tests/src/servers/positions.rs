@@ -10,8 +10,10 @@ use crate::wait::{soon, until};
 const LONG: Duration = Duration::from_secs(600);
 
 /// Waits until every server has this number of places.
-async fn places(servers: &[RedisServer], number: &str) {
-    until(async || servers.iter().all(|server| server.command(&["ZCARD", "a#waiting"]) == number)).await;
+async fn places(servers: &[RedisServer], number: usize) {
+    // A place has two members.
+    let members = (2 * number).to_string();
+    until(async || servers.iter().all(|server| server.command(&["ZCARD", "a#waiting"]) == members)).await;
 }
 
 /// Returns the error of a request that has made an attempt with its place.
@@ -38,7 +40,7 @@ pub(crate) async fn three_waiters_are_counted_and_a_fourth_knows_its_position<A:
     granted_by_all(&guard).await;
     assert_eq!(Some(0), holder.inspect("a").await.unwrap().waiters());
     let (mut clients, mut tasks) = (Vec::new(), Vec::new());
-    for number in ["1", "2", "3"] {
+    for number in 1..=3 {
         let redlock = warm::<A>(&servers).await;
         tasks.push(tokio::spawn(redlock.lock("a", TTL).max_wait(LONG).into_future()));
         clients.push(redlock);
@@ -56,7 +58,7 @@ pub(crate) async fn three_waiters_are_counted_and_a_fourth_knows_its_position<A:
         "{error}"
     );
     assert!(error.to_string().contains(", position 4 of 4 waiters, after "), "{error}");
-    places(&servers, "3").await;
+    places(&servers, 3).await;
 
     guard.release().await.unwrap();
     for task in tasks {
@@ -64,6 +66,36 @@ pub(crate) async fn three_waiters_are_counted_and_a_fourth_knows_its_position<A:
     }
     assert_eq!(Some(0), holder.inspect("a").await.unwrap().waiters());
     clients.extend([holder, last]);
+    nothing_left_of(&clients, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_waiter_that_died_long_ago_is_forgotten_although_others_wait<A: Adapter>() {
+    let servers = five();
+    let clients = [warm::<A>(&servers).await, warm::<A>(&servers).await];
+    let guard = clients[0].lock("a", LONG).await.unwrap();
+    granted_by_all(&guard).await;
+    // Two members for each place. The score of the second one is the time of the last attempt: 100 s ago, and now.
+    for (place, last) in [("next#dd 600", 100_000_000), ("next#ee 600", 0)] {
+        for server in &servers {
+            let time = server.command(&["TIME"]);
+            let (seconds, micros) = time.split_once('\n').unwrap();
+            let now =
+                seconds.trim().parse::<i64>().unwrap() * 1_000_000 + micros.trim().parse::<i64>().unwrap();
+            let [first, second] = [-now, now - last - 8_000_000_000_000_000].map(|score| score.to_string());
+            server.command(&["ZADD", "a#waiting", &first, place, &second, &format!("+{place}")]);
+        }
+    }
+    places(&servers, 2).await;
+    let waiting = tokio::spawn(clients[1].lock("a", TTL).max_wait(LONG).into_future());
+    let is_forgotten = |server: &RedisServer| {
+        let [dead, other] =
+            ["next#dd 600", "next#ee 600"].map(|place| server.command(&["ZSCORE", "a#waiting", place]));
+        dead.is_empty() && !other.is_empty() && server.command(&["ZCARD", "a#waiting"]) == "4"
+    };
+    until(async || servers.iter().all(is_forgotten)).await;
+    guard.release().await.unwrap();
+    soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     nothing_left_of(&clients, &servers).await;
 }
 
@@ -76,7 +108,7 @@ pub(crate) async fn waiters_have_their_places_while_two_servers_are_down<A: Adap
     down.iter().for_each(RedisServer::kill);
     let guard = clients[0].lock("a", LONG).await.unwrap();
     let mut tasks = Vec::new();
-    for (redlock, number) in clients[1..].iter().zip(["1", "2"]) {
+    for (redlock, number) in clients[1..].iter().zip(1..) {
         tasks.push(tokio::spawn(redlock.lock("a", TTL).max_wait(LONG).into_future()));
         places(up, number).await;
     }

@@ -110,14 +110,9 @@ pub(super) fn call(core: &mut Core, name: &str, command: &[Vec<u8>], in_script: 
             }
             Err(error) => error,
         },
-        ("zrem", [key, member]) => match sorted(core, key) {
-            Ok(members) if members.contains_key(member) => {
-                with_sorted(core, key, |members| members.retain(|other, _| other != member));
-                Reply::Int(1)
-            }
-            Ok(_) => Reply::Int(0),
-            Err(error) => error,
-        },
+        ("zrem", [key, gone @ ..]) if !gone.is_empty() => {
+            remove_where(core, key, |member, _| gone.contains(member))
+        }
         ("zrevrange", [key, from, to, options @ ..]) => reversed(core, key, from, to, !options.is_empty()),
         ("zremrangebyscore", [key, _, to]) => remove_below(core, key, to),
         (
@@ -220,8 +215,11 @@ fn reversed(core: &mut Core, key: &[u8], from: &[u8], to: &[u8], with_scores: bo
         Ok(ordered) => ordered,
         Err(error) => return error,
     };
-    let (from, count) = (usize::try_from(from).unwrap_or(0), usize::try_from(to - from + 1).unwrap_or(0));
-    let chosen = ordered.into_iter().skip(from).take(count);
+    // A negative index counts from the end.
+    let index = |number: i64| if number < 0 { number + count(ordered.len()) } else { number };
+    let (from, end) =
+        (usize::try_from(index(from)).unwrap_or(0), usize::try_from(index(to) + 1).unwrap_or(0));
+    let chosen = ordered.into_iter().take(end).skip(from);
     let replies = chosen.flat_map(|(score, member)| {
         [Some(Reply::Bulk(member)), with_scores.then(|| Reply::bulk(shown(score)))].into_iter().flatten()
     });
@@ -242,13 +240,16 @@ fn remove_below(core: &mut Core, key: &[u8], to: &[u8]) -> Reply {
     let Some(to) = score_of(to.strip_prefix(b"(").unwrap_or(to)) else {
         return Reply::error("ERR min or max is not a float");
     };
-    let is_below = move |score: f64| if is_exclusive { score < to } else { score <= to };
+    remove_where(core, key, |_, score| if is_exclusive { score < to } else { score <= to })
+}
+
+fn remove_where(core: &mut Core, key: &[u8], is_gone: impl Fn(&Vec<u8>, f64) -> bool) -> Reply {
     let removed = match sorted(core, key) {
-        Ok(members) => members.values().filter(|score| is_below(**score)).count(),
+        Ok(members) => members.iter().filter(|(member, score)| is_gone(member, **score)).count(),
         Err(error) => return error,
     };
     if removed > 0 {
-        with_sorted(core, key, |members| members.retain(|_, score| !is_below(*score)));
+        with_sorted(core, key, |members| members.retain(|member, score| !is_gone(member, *score)));
     }
     Reply::Int(count(removed))
 }
