@@ -185,7 +185,7 @@ pub(crate) fn node_lists_differ(differ: bool) {
     metrics::gauge!(name::NODE_LISTS_DIFFER).set(if differ { 1.0 } else { 0.0 });
 }
 
-/// A node rejects the requests of a comparison.
+/// A node rejects the requests of a comparison, or does not state the identity of its server.
 pub(crate) fn node_lists_not_compared(node: &str, error: &NodeError) {
     tracing::warn!(target: TARGET, node, %error, "node lists not compared");
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use common::recording::Recording;
 use common::{TTL, builder, subscribe};
-use redlock_core::node::{LockNode, QuarantineReason};
+use redlock_core::node::{Begun, Exchange, LockNode, Profile, QuarantineReason, Request, Status};
 use redlock_core::runtime::Runtime;
-use redlock_core::{ErrorKind, Redlock};
+use redlock_core::{Builder, ErrorKind, Redlock};
 use redlock_testkit::sim::{Process, Simulation, for_each_seed};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
@@ -388,4 +388,190 @@ fn a_guard_is_extended_after_close() {
         }
     });
     assert!(!world.nodes[0].inner().is_empty());
+}
+
+/// Each program reaches another part of its list, so the lists may be the same. Then one of them reaches its last node.
+#[test]
+fn programs_that_reach_different_parts_of_their_lists_exclude_each_other() {
+    for_each_seed(6, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        world.nodes[2].crash();
+        world.nodes[4].crash();
+        let programs = [world.contends(&[0, 1, 2], None), world.contends(&[0, 3, 4], None)];
+        world.run(3 * SECOND + Duration::from_millis(seed * 1_600));
+        world.nodes[2].restart();
+        world.run(12 * SECOND);
+        assert!(programs.iter().any(|program| program.turns() > 50));
+        world.nodes[4].restart();
+        world.run(12 * SECOND);
+    });
+}
+
+/// No program whose list must agree announces less than another one relies on, even if neither reaches all of its nodes.
+#[test]
+fn an_announcement_that_others_rely_on_keeps_their_servers() {
+    for_each_seed(2, |seed| {
+        for ended in 0..2 {
+            let world = World::new(seed, FakeNode::watching);
+            world.nodes[2].crash();
+            world.nodes[4].crash();
+            let programs = [world.contends(&[0, 1, 2], None), world.contends(&[0, 3, 4], None)];
+            // Longer than any announcement stands.
+            world.run(70 * SECOND + Duration::from_millis(seed * 3_700));
+            assert!(programs.iter().all(|program| program.turns() > 100), "both get locks through node 0");
+            world.nodes[[2, 4][ended]].restart();
+            world.run(12 * SECOND);
+        }
+    });
+}
+
+/// A program without the setting ends. Others with the same list still run.
+#[test]
+fn a_program_without_the_setting_does_not_retract_the_list_of_others() {
+    for_each_seed(10, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let process = world.simulation.process("without the setting");
+        let builder = builder(&process, &world.listed(&[0, 1, 2])).compare_node_lists(true);
+        let plain = Program {
+            redlock: builder.build().unwrap(),
+            process,
+            turns: Arc::default(),
+            is_ending: Arc::default(),
+        };
+        assert_eq!(Ok(()), world.attempt(&plain));
+        let first = world.contends(&[0, 1, 2], None);
+        world.run(3 * SECOND + Duration::from_millis(seed * 900));
+        let redlock = plain.redlock.clone();
+        world.simulation.block_on(&plain.process, async move { redlock.close().await });
+        let second = world.contends(&[2, 3, 4], None);
+        world.run(15 * SECOND);
+        assert!(first.turns() > 100);
+        assert_eq!(0, second.turns());
+    });
+}
+
+/// A program reaches another one of its nodes, and announces it on those of before.
+#[test]
+fn a_node_shows_an_announcement_while_it_is_replaced() {
+    let world = World::new(1, FakeNode::watching);
+    world.nodes[2].crash();
+    let program = world.program(&[0, 1, 2], None);
+    assert_eq!(Ok(()), world.attempt(&program));
+    world.run(3 * SECOND);
+    let announced = || world.nodes[0].inner().locks().into_iter().map(|(_, entry)| entry.token);
+    let before: Vec<_> = announced().collect();
+    for operation in [Operation::Acquire, Operation::Release] {
+        world.nodes[0].inject(Fault::delay(Duration::from_millis(30)).on(operation));
+    }
+    world.nodes[2].restart();
+    for _ in 0..12_000 {
+        world.run(Duration::from_millis(1));
+        assert!(announced().next().is_some());
+    }
+    let after: Vec<_> = announced().collect();
+    assert_eq!((1, 1), (before.len(), after.len()));
+    assert_ne!(before, after);
+}
+
+/// An announcement expires just before its renewal. Another list cannot be ruled out by a node that does not reply.
+#[test]
+fn a_denial_that_names_no_other_list_is_no_other_list() {
+    let world = World::new(1, FakeNode::watching);
+    world.nodes[2].crash();
+    let program = world.program(&[0, 1, 2], None);
+    assert_eq!(Ok(()), world.attempt(&program));
+    world.nodes[0].inject(Fault::deny().on(Operation::Extend).of("redlock:nodes").once());
+    world.nodes[0].clear_requests();
+    world.run(15 * SECOND);
+    assert!(!world.nodes[0].requests().of("redlock:nodes").on(Operation::Extend).is_empty());
+    assert_eq!(Ok(()), world.attempt(&program));
+}
+
+/// A lease lives longer than the announcement of its program, which is paused.
+#[test]
+fn a_lease_is_not_extended_after_a_pause_before_the_list_is_announced_again() {
+    for_each_seed(20, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let first = world.program(&[0, 1, 2], None);
+        let long = Duration::from_secs(300);
+        let guard = world.simulation.block_on(&first.process, first.redlock.lock("a", long)).unwrap();
+        world.run(Duration::from_millis(seed * 500));
+        first.process.pause();
+        world.run(25 * SECOND);
+        world.nodes.iter().for_each(FakeNode::clear_requests);
+        first.process.resume();
+        let extended = world.simulation.block_on(&first.process, async move { guard.extend(long).await });
+        let extensions = world.nodes[0].requests().of("redlock:nodes");
+        let is_announced =
+            !(extensions.on(Operation::Acquire).is_empty() && extensions.on(Operation::Extend).is_empty());
+        assert!(extended.is_err() || is_announced);
+        world.run(5 * SECOND);
+        assert_eq!(Ok(()), world.attempt(&first));
+    });
+}
+
+/// A node whose server does not state its identity, as without the right to run `INFO`.
+struct Unidentified(FakeNode);
+
+impl LockNode for Unidentified {
+    fn label(&self) -> &str {
+        self.0.label()
+    }
+
+    fn profile(&self) -> Profile {
+        self.0.profile()
+    }
+
+    fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        match self.0.begin(request) {
+            Begun::Sent(exchange) => Begun::Sent(Exchange { server: None, ..exchange }),
+            connecting @ Begun::Connecting(_) => connecting,
+        }
+    }
+}
+
+/// Without the setting, locks are granted, and health shows it.
+#[test]
+fn the_health_of_a_node_without_an_identity_shows_that_lists_are_not_compared() {
+    let world = World::new(1, FakeNode::watching);
+    let process = world.simulation.process("program");
+    let node = Arc::new(Unidentified(world.nodes[0].clone()));
+    let others = world.nodes[1..3].iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+    let builder = Builder::new(process.runtime()).nodes([node as Arc<dyn LockNode>]).nodes(others);
+    for compares in [false, true] {
+        let redlock = builder.clone().compare_node_lists(compares).build().unwrap();
+        let health = world.simulation.block_on(&process, async move { redlock.health().await });
+        assert_eq!(3, health.healthy_nodes());
+        let compared = health.nodes().iter().map(redlock_core::NodeHealth::is_node_list_compared);
+        assert_eq!([false, compares, compares][..], compared.collect::<Vec<_>>());
+        assert_eq!(usize::from(compares), health.to_string().matches(", node list not compared").count());
+    }
+}
+
+#[test]
+fn a_node_without_an_identity_has_no_vote() {
+    for unidentified in [1, 2, 3] {
+        let recording = Recording::default();
+        let _subscribed = subscribe(recording.clone());
+        let world = World::new(1, FakeNode::watching);
+        let process = world.simulation.process("program");
+        let nodes = world.nodes[..3].iter().cloned().enumerate().map(|(number, node)| {
+            if number < unidentified {
+                Arc::new(Unidentified(node)) as Arc<dyn LockNode>
+            } else {
+                Arc::new(node)
+            }
+        });
+        let builder = Builder::new(process.runtime()).nodes(nodes).node_lists_must_agree(true);
+        let redlock = builder.build().unwrap();
+        let program = Program { redlock, process, turns: Arc::default(), is_ending: Arc::default() };
+        let expected = if unidentified == 1 { Ok(()) } else { Err(QuarantineReason::NodeListNotCompared) };
+        assert_eq!(expected, world.attempt(&program));
+        let logged = recording.of("node lists not compared");
+        assert_eq!(1, logged.len(), "{logged:?}");
+    }
 }

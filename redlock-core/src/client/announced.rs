@@ -181,7 +181,7 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
     let lists = match &handle.node_lists {
         Some(lists) => lists,
         None => {
-            new = NodeLists::new(handle.rules.quorums, None);
+            new = NodeLists::new(handle.rules.quorums, false, None);
             &new
         }
     };

@@ -383,9 +383,10 @@ impl Builder {
     ///
     /// Each program announces the identities of its servers on all of its nodes, in the keys `redlock:nodes`,
     /// `redlock:nodes:change` and `redlock:nodes:other` with the [prefix] of its locks. They are deleted by
-    /// [`close`](Redlock::close) and when the last handle is dropped, and expire after 30 s. The comparison begins with
-    /// the first lock, and is repeated every ten seconds and when a server reports another announcement. It costs four
-    /// requests to each node in ten seconds, and nothing for a lock.
+    /// [`close`](Redlock::close) and when the last handle is dropped, and expire after 30 s. If lists must agree, they only
+    /// expire, because other programs may rely on them. The comparison begins with the first lock, and is repeated every
+    /// ten seconds and when a server reports another announcement. It costs four requests to each node in ten seconds, and
+    /// nothing for a lock.
     ///
     /// A difference goes unnoticed in these cases:
     ///
@@ -435,7 +436,8 @@ impl Builder {
     /// The default is `false`, because the setting has these costs:
     ///
     /// - The first request takes up to four more round trips: lists are compared first.
-    /// - Nodes that reject the comparison have no votes.
+    /// - Nodes that reject the comparison have no votes, and neither have those whose servers do not state an
+    ///   [identity](crate::node::ServerId).
     /// - After the last program with another list has ended, a program gets no lock for up to 45 s, because
     ///   announcements expire after 30 s. It does not wait for locks with a longer TTL that were not released.
     /// - If all programs have ended and a server was restarted, the next program gets no lock for up to 45 s, too.

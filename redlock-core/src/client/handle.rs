@@ -67,7 +67,7 @@ impl Handle {
         let nodes = Arc::new(if must_agree { nodes.with_agreement() } else { nodes });
         let queues = Arc::new(LocalQueues::new(runtime, nodes.keep_places()));
         let node_lists = (settings.compare_node_lists || must_agree)
-            .then(|| Arc::new(NodeLists::new(quorums, settings.owner.clone())));
+            .then(|| Arc::new(NodeLists::new(quorums, must_agree, settings.owner.clone())));
         Self { nodes, settings, queues, overload: Throttle::default(), longest_ttl, node_lists }
     }
 

@@ -43,6 +43,8 @@ pub struct NodeHealth {
     clock_rate: Option<ClockRate>,
     /// True if the clock runs faster than the drift factor permits.
     is_clock_fast: bool,
+    /// Whether node lists are compared on this node; `None` if they are not compared on any.
+    is_list_compared: Option<bool>,
 }
 
 /// The result of a health check for one list of nodes.
@@ -341,6 +343,25 @@ impl NodeHealth {
         self.is_clock_fast
     }
 
+    /// Returns whether the [node lists](crate::Builder::compare_node_lists) of programs are compared on this node.
+    ///
+    /// `false` if the comparison is off, the node has not replied or rejects the requests, or its server does not state its
+    /// identity. Servers of the adapters state it only to users with the right to run `INFO`. If lists [must
+    /// agree](crate::Builder::node_lists_must_agree), such a node has no vote. Otherwise a difference may go unnoticed.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|service, ttl| {
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let nodes = nodes.iter().cloned().map(Into::into);
+    /// let redlock = Redlock::builder(service).nodes(nodes).compare_node_lists(true).build()?;
+    /// let health = redlock.health().await;
+    /// assert!(health.nodes().iter().all(|node| node.is_node_list_compared()));
+    /// # });
+    /// ```
+    pub fn is_node_list_compared(&self) -> bool {
+        self.is_list_compared == Some(true)
+    }
+
     /// Returns the first node that is the same server, as index and label.
     ///
     /// The two nodes have one vote together.
@@ -367,7 +388,8 @@ impl NodeHealth {
 ///   node 2 (10.0.0.3:6379): connection refused (after 0.1ms)
 /// ```
 ///
-/// The line of a node ends with the rate of its clock, if it is known.
+/// The line of a node ends with the rate of its clock, if it is known. `node list not compared` follows if a healthy node
+/// does not permit the [comparison](NodeHealth::is_node_list_compared).
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_available() { "available" } else { "unavailable" };
@@ -398,10 +420,14 @@ impl fmt::Display for NodeHealth {
             _ => self.report.fmt(f)?,
         }
         match self.clock_rate {
-            Some(rate) if self.is_clock_fast => write!(f, ", {rate}: faster than the drift factor permits"),
-            Some(rate) => write!(f, ", {rate}"),
-            None => Ok(()),
+            Some(rate) if self.is_clock_fast => write!(f, ", {rate}: faster than the drift factor permits")?,
+            Some(rate) => write!(f, ", {rate}")?,
+            None => {}
         }
+        if self.is_healthy() && self.is_list_compared == Some(false) {
+            f.write_str(", node list not compared")?;
+        }
+        Ok(())
     }
 }
 
@@ -417,19 +443,21 @@ pub(crate) async fn health(handle: &Handle) -> Health {
     let round = round::health::Health::new(nodes.rules, Claim::new(resources, token), start);
     let comparison = async {
         match &handle.node_lists {
-            Some(lists) => lists.look(nodes).await,
+            Some(lists) => Some(lists.look(nodes).await),
             None => None,
         }
     };
-    let (votes, node_lists) = both(run(nodes, round, start, limit, Span::none()), comparison).await;
+    let (votes, looked) = both(run(nodes, round, start, limit, Span::none()), comparison).await;
     let reports = votes.reports(nodes.now(), |node| nodes.label(node));
     let drift_factor = handle.rules.drift.get();
     let with_clock = |report: NodeReport| {
         let clock_rate = handle.peers[report.index()].node.status().clock_rate;
         let is_clock_fast = clock_rate.is_some_and(|rate| rate.exceeds(drift_factor));
-        NodeHealth { report, clock_rate, is_clock_fast }
+        let is_list_compared = looked.as_ref().map(|(_, compared)| compared[report.index()]);
+        NodeHealth { report, clock_rate, is_clock_fast, is_list_compared }
     };
     let nodes = reports.into_iter().map(with_clock).collect();
+    let node_lists = looked.as_ref().and_then(|(difference, _)| *difference);
     let of = |(list, tally): (Members, Tally)| ListHealth {
         len: list.len(),
         up: tally.replies(),

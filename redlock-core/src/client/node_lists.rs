@@ -25,7 +25,7 @@ use crate::decide::agreement::Agreement;
 use crate::decide::announcements::{Announced, Finding, Place, Servers};
 use crate::decide::observation::Seen;
 use crate::decide::quorums::Quorums;
-use crate::round::compare::{Compare, Compared, Retract, name};
+use crate::round::compare::{Compare, Compared, Retract, Seen as NodeSeen, name};
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
 use crate::runtime::Alarm;
@@ -82,10 +82,10 @@ impl Drop for Running {
 }
 
 impl NodeLists {
-    pub(crate) fn new(quorums: Quorums, owner: Option<Owner>) -> Self {
+    pub(crate) fn new(quorums: Quorums, must_agree: bool, owner: Option<Owner>) -> Self {
         Self {
             runs: AtomicBool::new(false),
-            servers: Mutex::new(Servers::new(quorums, owner)),
+            servers: Mutex::new(Servers::new(quorums, must_agree, owner)),
             agreement: Mutex::new(Agreement::new(quorums.nodes())),
             difference: Mutex::default(),
             announced: Mutex::default(),
@@ -131,17 +131,18 @@ impl NodeLists {
         self.ended.notify(usize::MAX);
     }
 
-    /// Compares the lists now, and announces nothing.
+    /// Compares the lists now, and announces nothing. Returns the difference, if there is one, and for each node whether
+    /// lists are compared on it.
     ///
     /// If a list seems to differ, and no task compares, this waits for the next announcement of the other program.
-    pub(crate) async fn look(&self, nodes: &Arc<Nodes>) -> Option<NodeListDifference> {
+    pub(crate) async fn look(&self, nodes: &Arc<Nodes>) -> (Option<NodeListDifference>, Vec<bool>) {
         let end = nodes.now() + RENEWAL;
         loop {
             let compared = self.compare(nodes, true).await;
             let difference = *locked(&self.difference);
             let is_open = difference.is_none() && compared.finding == Finding::Unconfirmed;
             if !is_open || self.runs.load(Ordering::Relaxed) || nodes.now() >= end {
-                return difference;
+                return (difference, compared.nodes.iter().map(NodeSeen::is_compared).collect());
             }
             nodes.runtime.sleep(PAUSE).await;
         }

@@ -11,6 +11,20 @@
 //!
 //! A server that was restarted has another identity, and a program that has ended does not notice it. So a difference is
 //! certain only for those servers that this program had already seen when the other program read its own.
+//!
+//! # Lists that must agree
+//!
+//! The announcement in the first two places must then contain every server whose vote a program counts. Two programs whose
+//! votes rely on one announcement thus have a list of as many nodes, with a quorum in common. So these rules apply:
+//!
+//! - A program counts no vote before it has announced the server. It adds its servers to an announcement that may be that
+//!   of its list, and carries the others, which it may not reach.
+//! - A server that no program announces any more is carried twice, for at least half of [`MIN_TTL`] each time. A running
+//!   program announces its servers again meanwhile, and otherwise no longer counts their votes.
+//! - No program deletes such an announcement when it ends. While it replaces one, the new one is in the place of
+//!   neighbours, unless that is taken.
+//! - Programs without the setting have another announcement of the same list, on which no vote relies. The other programs
+//!   replace it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,6 +45,8 @@ use crate::types::token::Token;
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     quorums: Quorums,
+    /// True if the lists of programs must agree, so that votes rely on announcements.
+    must_agree: bool,
     /// The label of this program.
     owner: Option<Owner>,
     /// The servers of the nodes that have replied in this comparison.
@@ -71,6 +87,8 @@ pub(crate) struct Listed {
     pub(crate) until: Instant,
     /// True if no program has renewed it for so long that none with this list may run any more.
     is_old: bool,
+    /// True if every program that runs has announced its servers meanwhile.
+    is_aged: bool,
 }
 
 /// The announcements on one node, as far as it replied.
@@ -88,6 +106,8 @@ pub(crate) enum Claim {
     Free,
     /// Those of this program, or lists that may be the same.
     Own,
+    /// For a moment, those of a neighbour that replaces its announcement.
+    Busy,
     /// Other lists; or a program that this one does not exclude has announced its lists in another place.
     Conflict,
 }
@@ -106,7 +126,8 @@ pub(crate) enum Finding {
 /// The action of a program on one node after a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announcement {
-    /// The places have other lists, or that of this program has lists that may be the same.
+    /// The places have other lists, or that of this program has lists that may be the same. If lists must agree, these
+    /// contain all known servers of this program.
     Nothing,
     /// The place is free.
     Announce(Place),
@@ -115,7 +136,7 @@ pub(crate) enum Announcement {
     /// A program renews only the list that it has read just now. A list that is renewed thus has no former server.
     Renew(Place),
     /// The place has lists that may be the same, and that know less of them, or a server that was restarted. Or no
-    /// program renews them any more.
+    /// program renews them any more, or votes cannot rely on them.
     Replace(Place),
 }
 
@@ -148,8 +169,10 @@ fn uncertainty(node_timeout: Duration) -> Duration {
 }
 
 /// Returns how long an announcement certainly stands that has this time left on its server, whose clock may run fast.
+///
+/// After [`MIN_TTL`], another program that does not reach a server may have left it out.
 pub(crate) fn certain(remaining: Duration) -> Duration {
-    remaining.min(TTL) * 7 / 8
+    remaining.min(MIN_TTL) * 7 / 8
 }
 
 impl Listed {
@@ -168,6 +191,7 @@ impl Listed {
             read,
             until: sent + certain(remaining),
             is_old: remaining < TTL / 2,
+            is_aged: remaining < MIN_TTL / 2,
         }
     }
 }
@@ -209,10 +233,11 @@ impl Finding {
 }
 
 impl Servers {
-    pub(crate) fn new(quorums: Quorums, owner: Option<Owner>) -> Self {
+    pub(crate) fn new(quorums: Quorums, must_agree: bool, owner: Option<Owner>) -> Self {
         let nodes = quorums.nodes();
         Self {
             quorums,
+            must_agree,
             owner,
             present: vec![None; nodes],
             replied: vec![Instant::ORIGIN; nodes],
@@ -275,8 +300,7 @@ impl Servers {
     /// Returns announced lists, with the present servers in the place of former ones.
     pub(crate) fn read(&self, announced: &Token) -> Option<Lists> {
         let present = |id: ServerId| self.node_of_former(id).map_or(Some(id), |node| self.present[node]);
-        let updated = |list: &NodeList| NodeList::new(list.size(), list.known().filter_map(present));
-        Some(Lists::parse(announced)?.map(updated))
+        Some(Lists::parse(announced)?.map(|list| list.map(present)))
     }
 
     /// Returns whether announced lists have a former server.
@@ -298,7 +322,7 @@ impl Servers {
         }
         let current = self.list_of(self.quorums.current());
         let difference = other.iter().find_map(|list| current.difference(list));
-        match difference.filter(|_| !self.lists_at(announced).may_exclude(&other)) {
+        match difference.filter(|_| !self.lists_at(announced).may_exclude(&other.reached())) {
             Some(difference) => Finding::Differs(difference),
             None => Finding::Unconfirmed,
         }
@@ -316,7 +340,7 @@ impl Servers {
             announced
                 .clone()
                 .flat_map(Announced::all)
-                .filter_map(|listed| self.read(&listed.token)?.single().cloned())
+                .filter_map(|listed| self.read(&listed.token)?.reached().single().cloned())
         };
         let has = |one: &NodeList, other: &NodeList| {
             lists().any(|list| list.difference(one).is_none() && list.difference(other).is_some())
@@ -346,8 +370,32 @@ impl Servers {
     pub(crate) fn token(&self, place: Place) -> Token {
         match (place, &self.owner) {
             (Place::Other, Some(owner)) => self.lists().token_by(Some(owner.as_str())),
+            (Place::First | Place::Change, _) if self.must_agree => self.lists().relied_on_token(),
             _ => self.lists().token(),
         }
+    }
+
+    /// Returns the announcement of this program in a place on one node. It carries servers of others that rely on them.
+    pub(crate) fn token_on(&self, announced: &Announced, place: Place) -> Token {
+        let before = announced.at(place).or_else(|| self.guard(announced));
+        match before.filter(|before| self.relies_on(place) && Lists::is_relied_on(&before.token)) {
+            Some(before) => match self.read(&before.token).filter(|lists| lists.may_equal(&self.lists())) {
+                Some(lists) => lists.followed_by(&self.lists(), before.is_aged).relied_on_token(),
+                None => self.token(place),
+            },
+            None => self.token(place),
+        }
+    }
+
+    /// Returns whether votes of this program rely on announcements in a place.
+    pub(crate) fn relies_on(&self, place: Place) -> bool {
+        self.must_agree && place != Place::Other
+    }
+
+    /// Returns the announcement in the place of neighbours with the lists of this program. It stands there only while it
+    /// replaces the one in its own place.
+    fn guard<'a>(&self, announced: &'a Announced) -> Option<&'a Listed> {
+        announced.at(self.place_of_neighbours()).filter(|listed| self.may_equal(&listed.token))
     }
 
     /// Returns whether programs with these announced lists and this one exclude each other.
@@ -368,8 +416,17 @@ impl Servers {
         match announced.at(self.place()) {
             None => Claim::Free,
             Some(listed) if self.may_equal(&listed.token) => Claim::Own,
+            Some(listed) if self.is_of_neighbour(&listed.token) => Claim::Busy,
             Some(_) => Claim::Conflict,
         }
+    }
+
+    /// Returns whether announced lists are those of a neighbouring step: one list instead of two, or the reverse.
+    fn is_of_neighbour(&self, announced: &Token) -> bool {
+        let has_two = |lists: &Lists| lists.single().is_none();
+        self.read(announced).is_some_and(|other| {
+            has_two(&other) != self.quorums.previous().is_some() && self.lists().may_exclude(&other)
+        })
     }
 
     /// Returns the action on a node. `may_claim` if nothing keeps this program from agreement.
@@ -383,10 +440,15 @@ impl Servers {
         if listed.token == self.token(place) {
             return Announcement::Renew(place);
         }
-        let is_replaced = self.read(&listed.token).is_some_and(|lists| {
-            let is_better = self.is_stale(listed) || own.known() > lists.known() || listed.is_old;
-            lists.may_equal(&own) && is_better
-        });
+        let is_replaced =
+            self.read(&listed.token).filter(|lists| lists.may_equal(&own)).is_some_and(|lists| {
+                match (self.relies_on(place), Lists::is_relied_on(&listed.token)) {
+                    (true, true) => self.is_stale(listed) || listed.is_aged || !lists.have_reached(&own),
+                    (true, false) => true,
+                    (false, true) => false,
+                    (false, false) => self.is_stale(listed) || own.known() > lists.known() || listed.is_old,
+                }
+            });
         if is_replaced { Announcement::Replace(place) } else { Announcement::Nothing }
     }
 }
@@ -407,7 +469,7 @@ mod tests {
 
     /// Returns the servers of a program whose nodes have these since 10 s, and 0 for a node that has not replied.
     fn servers(known: &[u64]) -> Servers {
-        let mut servers = Servers::new(Quorums::of(known.len()), None);
+        let mut servers = Servers::new(Quorums::of(known.len()), false, None);
         reply(&mut servers, known, 10);
         servers
     }
@@ -428,6 +490,7 @@ mod tests {
             read: at(0),
             until: at(40),
             is_old: false,
+            is_aged: false,
         }
     }
 
@@ -476,7 +539,7 @@ mod tests {
     #[test]
     fn programs_of_neighbouring_steps_claim_two_places() {
         let (old, new) = (servers(&[1, 2, 3]), servers(&[3, 4, 5]));
-        let mut both = Servers::new(Quorums::of_change(3, &[3, 4, 0]), None);
+        let mut both = Servers::new(Quorums::of_change(3, &[3, 4, 0]), false, None);
         reply(&mut both, &[3, 4, 5, 1, 2], 10);
         let on = |first: Option<&Servers>, change: Option<&Servers>| Announced {
             first: first.map(|servers| of(&servers.lists())),
@@ -494,7 +557,7 @@ mod tests {
         let other = servers(&[4, 5, 6]);
         assert_eq!(Claim::Conflict, other.claim(&on(None, Some(&both))));
         assert_eq!(Claim::Conflict, both.claim(&on(Some(&other), None)));
-        let mut next = Servers::new(Quorums::of_change(1, &[1, 2, 3]), None);
+        let mut next = Servers::new(Quorums::of_change(1, &[1, 2, 3]), false, None);
         reply(&mut next, &[9, 3, 4, 5], 10);
         assert_eq!(Claim::Conflict, next.claim(&on(None, Some(&both))), "the next change begins too early");
         assert_eq!(Claim::Conflict, old.claim(&on(None, Some(&next))), "this program is two steps behind");
@@ -520,6 +583,70 @@ mod tests {
         );
         let another_part = servers(&[0, 2, 0]);
         assert_eq!(Announcement::Nothing, another_part.announcement(&on(Some(&only(&part)), None), true));
+    }
+
+    /// Votes of the other programs rely on the announcement.
+    #[test]
+    fn an_announcement_that_must_agree_keeps_the_servers_of_others() {
+        let agreeing = |known: &[u64]| {
+            let mut servers = Servers::new(Quorums::of(known.len()), true, None);
+            reply(&mut servers, known, 10);
+            servers
+        };
+        let first = Place::First;
+        let on = |token: Token| Announced {
+            first: Some(Listed { token, ..of(&Lists::new(list(3, &[]), None)) }),
+            ..Announced::default()
+        };
+        let (one, two, part) = (agreeing(&[1, 2, 0]), agreeing(&[1, 0, 3]), agreeing(&[1, 0, 0]));
+        let by_one = on(one.token(first));
+        assert_eq!(Announcement::Renew(first), one.announcement(&by_one, true));
+        assert_eq!(
+            Announcement::Nothing,
+            part.announcement(&by_one, true),
+            "it has the server of this program"
+        );
+        assert_eq!(Announcement::Replace(first), two.announcement(&by_one, true));
+        let both = on(two.token_on(&by_one, first));
+        assert_eq!(Announcement::Nothing, two.announcement(&both, true));
+        assert_eq!(Announcement::Replace(first), one.announcement(&both, true), "it only carries server 2");
+        let whole = agreeing(&[1, 2, 4]);
+        assert_eq!((Claim::Own, Claim::Conflict), (whole.claim(&by_one), whole.claim(&both)));
+        // Nobody announces it any more.
+        let mut aged = by_one.clone();
+        aged.first.as_mut().unwrap().is_aged = true;
+        assert_eq!(Announcement::Replace(first), part.announcement(&aged, true));
+        // A program without the setting leaves it, and one with the setting does not rely on that of others.
+        let (plain, all) = (servers(&[1, 2, 0]), servers(&[1, 2, 3]));
+        aged.first.as_mut().unwrap().is_old = true;
+        assert_eq!([Announcement::Nothing; 2], [&plain, &all].map(|it| it.announcement(&aged, true)));
+        assert_eq!(Announcement::Replace(first), one.announcement(&on(plain.token(first)), true));
+        assert_eq!(one.token(first), one.token_on(&on(all.token(first)), first));
+    }
+
+    /// The place of neighbours has the next announcement meanwhile.
+    #[test]
+    fn a_place_that_is_being_replaced_is_not_that_of_another_list() {
+        let (old, new, next) = (servers(&[1, 2, 3]), servers(&[3, 4, 5]), servers(&[5, 6, 7]));
+        let mut both = Servers::new(Quorums::of_change(3, &[3, 4, 0]), true, None);
+        reply(&mut both, &[3, 4, 5, 1, 2], 10);
+        let in_change =
+            |servers: &Servers| Announced { change: Some(of(&servers.lists())), ..Announced::default() };
+        assert_eq!(Claim::Busy, both.claim(&in_change(&old)));
+        assert_eq!(Claim::Conflict, both.claim(&in_change(&next)));
+        assert_eq!(Claim::Conflict, new.claim(&in_change(&old)));
+        let first = Announced { first: Some(of(&both.lists())), ..Announced::default() };
+        assert_eq!([Claim::Busy; 2], [&old, &new].map(|it| it.claim(&first)));
+        assert_eq!(Claim::Conflict, next.claim(&first));
+        // Programs with the same list continue it.
+        let mut agreeing = Servers::new(Quorums::of(3), true, None);
+        reply(&mut agreeing, &[1, 2, 0], 10);
+        let carried = Lists::new(list(3, &[1, 3]), None).relied_on_token();
+        let guarded =
+            Announced { change: Some(Listed { token: carried, ..of(&old.lists()) }), ..Announced::default() };
+        assert_eq!(Announcement::Announce(Place::First), agreeing.announcement(&guarded, true));
+        let expected = Lists::new(list(3, &[1, 3]), None).followed_by(&agreeing.lists(), false);
+        assert_eq!(expected.relied_on_token(), agreeing.token_on(&guarded, Place::First));
     }
 
     /// One program notices the restart of server 1 earlier than the other.
@@ -554,13 +681,13 @@ mod tests {
     #[test]
     fn an_announcement_from_before_this_program_saw_its_servers_is_unconfirmed() {
         let other = list(3, &[1, 4, 5]);
-        let mut servers = Servers::new(Quorums::of(3), None);
+        let mut servers = Servers::new(Quorums::of(3), false, None);
         reply(&mut servers, &[1, 2, 3], 20);
         assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(Some(&other), None)));
         assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(None, Some(&other))));
         assert_eq!(Claim::Conflict, servers.claim(&on(Some(&other), None)));
         // Servers that are seen again are the same.
-        let mut servers = Servers::new(Quorums::of(3), None);
+        let mut servers = Servers::new(Quorums::of(3), false, None);
         reply(&mut servers, &[1, 2, 3], 19);
         reply(&mut servers, &[0, 2, 3], 20);
         reply(&mut servers, &[1, 2, 3], 25);
@@ -574,6 +701,11 @@ mod tests {
         assert_eq!(Finding::Unconfirmed, servers.compare_on(&on(Some(&other), None)));
         // No restart changes the number of nodes.
         assert!(differs(servers.compare_on(&on(Some(&list(5, &[])), None))));
+        // A server that is carried may have been restarted before the announcement.
+        let mut carrying =
+            of(&Lists::new(list(3, &[4, 5]), None).followed_by(&Lists::new(list(3, &[7]), None), false));
+        carrying.as_of = at(40);
+        assert_eq!(Finding::Unconfirmed, servers.compare(&carrying));
     }
 
     /// Two servers may have been restarted after they replied to this program, and before the other program read them.

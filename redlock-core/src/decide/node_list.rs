@@ -7,6 +7,10 @@
 //! common: both need a quorum of it. Thus the lists alone decide whether two programs may run at the same time. No number
 //! of a step is necessary, because the programs of neighbouring steps have a list in common, and those that are two steps
 //! apart have none, unless the change goes back.
+//!
+//! If lists must agree, an announcement also *carries* servers that its program does not reach, and that another program
+//! with the same list has announced before. Each further announcement makes them older, and [too old](MAX_AGE) ones are
+//! left out.
 
 use std::iter;
 use std::num::NonZeroU64;
@@ -19,9 +23,24 @@ use crate::types::token::Token;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeList {
     size: usize,
-    /// Sorted, as numbers.
-    known: Vec<u64>,
+    /// Sorted.
+    known: Vec<Known>,
 }
+
+/// A server of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Known {
+    id: u64,
+    /// Zero for a server that the announcing program has reached. Otherwise the server is carried, and this is the number
+    /// of announcements since then.
+    age: usize,
+}
+
+/// The greatest age of a server that is carried.
+const MAX_AGE: usize = 2;
+
+/// The mark of a server that is carried, once for each announcement.
+const CARRIED: char = '?';
 
 /// The lists of one program: one, or two during a change of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +53,9 @@ pub(crate) struct Lists {
 /// The first word of an announcement.
 const TITLE: &str = "nodes";
 
+/// The first words of an announcement on which votes rely.
+const RELIED_ON: &str = "agreed nodes";
+
 /// The text between two lists of an announcement.
 const AND: &str = " and ";
 
@@ -42,15 +64,42 @@ const BY: &str = " by ";
 
 impl NodeList {
     pub(crate) fn new(size: usize, known: impl IntoIterator<Item = ServerId>) -> Self {
-        let mut known: Vec<_> = known.into_iter().map(|id| id.get().get()).collect();
+        Self::of(size, known.into_iter().map(|server| Known { id: server.get().get(), age: 0 }).collect())
+    }
+
+    /// A server that is there twice has the lesser age.
+    fn of(size: usize, mut known: Vec<Known>) -> Self {
         known.sort_unstable();
-        known.dedup();
+        known.dedup_by_key(|server| server.id);
         known.truncate(size);
         Self { size, known }
     }
 
     pub(crate) fn known(&self) -> impl Iterator<Item = ServerId> {
-        self.known.iter().filter_map(|id| NonZeroU64::new(*id).map(ServerId::from))
+        self.known.iter().filter_map(|server| NonZeroU64::new(server.id).map(ServerId::from))
+    }
+
+    /// Returns the same list with other servers in the place of these.
+    pub(crate) fn map(&self, change: impl Fn(ServerId) -> Option<ServerId>) -> Self {
+        let changed = |(server, known): (ServerId, &Known)| {
+            Some(Known { id: change(server)?.get().get(), age: known.age })
+        };
+        Self::of(self.size, self.known().zip(&self.known).filter_map(changed).collect())
+    }
+
+    /// Returns whether the program of this announcement, or another one, has reached all known servers of a list.
+    fn has_reached(&self, own: &Self) -> bool {
+        own.known.iter().all(|server| self.known.contains(server))
+    }
+
+    /// Returns the announcement of `own`, which may be the same list, after this one. `is_aged` if this one has stood so
+    /// long that every program which runs has announced its servers again.
+    fn followed_by(&self, own: &Self, is_aged: bool) -> Self {
+        let carried = self.known.iter().filter_map(|server| {
+            let age = (server.age + usize::from(is_aged)).max(1);
+            (age <= MAX_AGE).then_some(Known { age, ..*server })
+        });
+        Self::of(own.size, own.known.iter().copied().chain(carried).collect())
     }
 
     /// Returns the number of nodes.
@@ -59,21 +108,26 @@ impl NodeList {
     }
 
     fn text(&self) -> String {
-        let ids = self.known.iter().map(|id| format!(" {id:016x}"));
-        format!("{}{}", self.size, ids.collect::<String>())
+        let word = |server: &Known| format!(" {:016x}{}", server.id, CARRIED.to_string().repeat(server.age));
+        format!("{}{}", self.size, self.known.iter().map(word).collect::<String>())
     }
 
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let size = words.next()?.parse().ok()?;
-        let id = |word| NonZeroU64::new(u64::from_str_radix(word, 16).ok()?).map(ServerId::from);
-        let known = words.map(id).collect::<Option<Vec<_>>>()?;
-        (known.len() <= size).then(|| Self::new(size, known))
+        let server = |word: &str| {
+            let id = word.trim_end_matches(CARRIED);
+            let (age, id) = (word.len() - id.len(), NonZeroU64::new(u64::from_str_radix(id, 16).ok()?)?);
+            (age <= MAX_AGE).then_some(Known { id: id.get(), age })
+        };
+        let known = words.map(server).collect::<Option<Vec<_>>>()?;
+        (known.len() <= size).then(|| Self::of(size, known))
     }
 
     /// Returns how the lists differ, if they do for certain.
     pub(crate) fn difference(&self, other: &Self) -> Option<NodeListDifference> {
-        let common = self.known.iter().filter(|id| other.known.contains(id)).count();
+        let is_common = |server: &&Known| other.known.iter().any(|known| known.id == server.id);
+        let common = self.known.iter().filter(is_common).count();
         let fits = |one: &Self, two: &Self| one.known.len() - common <= two.size - two.known.len();
         let is_equal = self.size == other.size && fits(self, other) && fits(other, self);
         (!is_equal).then(|| NodeListDifference::new(self.size, other.size, common))
@@ -95,8 +149,24 @@ impl Lists {
 
     /// Returns the value of a key: `nodes 3 0a9d4c77f1b5e0c2 ...`, or `nodes 3 ... and 5 ...`.
     pub(crate) fn token(&self) -> Token {
+        self.titled(TITLE)
+    }
+
+    /// Returns the value of a key on which votes rely: `agreed nodes 3 0a9d4c77f1b5e0c2 ...`.
+    ///
+    /// Only programs whose lists must agree announce it, and none deletes that of others.
+    pub(crate) fn relied_on_token(&self) -> Token {
+        self.titled(RELIED_ON)
+    }
+
+    fn titled(&self, title: &str) -> Token {
         let lists: Vec<_> = self.iter().map(NodeList::text).collect();
-        Token::from_bytes(format!("{TITLE} {}", lists.join(AND)))
+        Token::from_bytes(format!("{title} {}", lists.join(AND)))
+    }
+
+    /// Returns whether votes may rely on an announcement.
+    pub(crate) fn is_relied_on(token: &Token) -> bool {
+        token.as_bytes().starts_with(RELIED_ON.as_bytes())
     }
 
     /// Returns the value of a key with the owner label of the program at its end.
@@ -115,7 +185,8 @@ impl Lists {
 
     /// Reads an announcement; `None` if it is none.
     pub(crate) fn parse(token: &Token) -> Option<Self> {
-        let text = std::str::from_utf8(token.as_bytes()).ok()?.strip_prefix(TITLE)?.strip_prefix(' ')?;
+        let text = std::str::from_utf8(token.as_bytes()).ok()?;
+        let text = text.strip_prefix(RELIED_ON).or_else(|| text.strip_prefix(TITLE))?.strip_prefix(' ')?;
         let text = text.split_once(BY).map_or(text, |(lists, _)| lists);
         let (one, two) = text.split_once(AND).map_or((text, None), |(one, two)| (one, Some(two)));
         let two = match two {
@@ -139,6 +210,15 @@ impl Lists {
         Self::new(change(&self.one), self.two.as_ref().map(change))
     }
 
+    /// Returns the lists without the servers that are carried: these may have been restarted since.
+    pub(crate) fn reached(&self) -> Self {
+        let reached = |list: &NodeList| {
+            let known = list.known.iter().filter(|server| server.age == 0).copied();
+            NodeList::of(list.size, known.collect())
+        };
+        self.map(reached)
+    }
+
     /// Returns whether programs with these lists exclude each other, unless the unknown parts differ.
     pub(crate) fn may_exclude(&self, other: &Self) -> bool {
         self.iter().any(|own| other.iter().any(|list| own.may_equal(list)))
@@ -146,14 +226,36 @@ impl Lists {
 
     /// Returns whether all lists may be equal.
     pub(crate) fn may_equal(&self, other: &Self) -> bool {
-        match (&self.two, &other.two) {
-            (None, None) => self.one.may_equal(&other.one),
-            (Some(two), Some(other_two)) => {
-                self.one.may_equal(&other.one) && two.may_equal(other_two)
-                    || self.one.may_equal(other_two) && two.may_equal(&other.one)
-            }
-            _ => false,
-        }
+        self.in_order_of(other).is_some()
+    }
+
+    /// Returns these lists in the order of the other ones, if all of them may be equal.
+    fn in_order_of(&self, other: &Self) -> Option<Self> {
+        let may_equal = |lists: &Self| {
+            let twos = lists.two.iter().zip(&other.two);
+            lists.two.is_some() == other.two.is_some()
+                && lists.one.may_equal(&other.one)
+                && twos.into_iter().all(|(two, other)| two.may_equal(other))
+        };
+        let swapped = self.two.clone().map(|two| Self { one: two, two: Some(self.one.clone()) });
+        iter::once(self.clone()).chain(swapped).find(may_equal)
+    }
+
+    /// Returns whether programs that have announced these lists have reached all known servers of `own`, which may be the
+    /// same lists.
+    pub(crate) fn have_reached(&self, own: &Self) -> bool {
+        let Some(own) = own.in_order_of(self) else { return false };
+        self.iter().zip(own.iter()).all(|(list, own)| list.has_reached(own))
+    }
+
+    /// Returns the announcement of `own`, which may be the same lists, after this one: it carries the servers that the
+    /// program does not reach. `is_aged` if this one has stood so long that every program which runs has announced its
+    /// servers again.
+    pub(crate) fn followed_by(&self, own: &Self, is_aged: bool) -> Self {
+        let Some(own) = own.in_order_of(self) else { return own.clone() };
+        let mut followed = self.iter().zip(own.iter()).map(|(list, own)| list.followed_by(own, is_aged));
+        let one = followed.next().unwrap_or_else(|| own.one.clone());
+        Self::new(one, followed.next())
     }
 
     /// Returns how many servers are known.
@@ -199,6 +301,40 @@ mod tests {
         assert!(differ(&whole, &list(5, &[])), "another number");
     }
 
+    /// Two programs reach one server each, and neither reaches the third one.
+    #[test]
+    fn an_announcement_carries_the_servers_of_others_twice() {
+        let (own, other) = (list(3, &[1, 2]), list(3, &[1, 3]));
+        let first = own.followed_by(&other, false);
+        assert_eq!("3 0000000000000001 0000000000000002? 0000000000000003", first.text());
+        assert!(
+            first.has_reached(&other) && !first.has_reached(&own),
+            "the other program must announce it again"
+        );
+        let again = first.followed_by(&own, false);
+        assert!(again.has_reached(&own) && !again.has_reached(&other));
+        // A program that reaches all of them carries none.
+        assert_eq!(list(3, &[1, 2, 3]), again.followed_by(&list(3, &[1, 2, 3]), true));
+        // The program that has reached server 2 has ended. Announcements in between make it no older.
+        let carried = first.followed_by(&other, false).followed_by(&other, true);
+        assert_eq!("3 0000000000000001 0000000000000002?? 0000000000000003", carried.text());
+        assert_eq!(other, carried.followed_by(&other, true));
+        assert!(!differ(&carried, &own) && differ(&carried, &list(3, &[1, 4])));
+        assert_eq!(carried, NodeList::parse(&carried.text()).unwrap());
+    }
+
+    #[test]
+    fn both_lists_of_a_change_are_carried() {
+        let lists = |one: &[u64], two: &[u64]| Lists::new(list(3, one), Some(list(3, two)));
+        let (announced, own) = (lists(&[1, 2], &[4, 5]), lists(&[6], &[1, 3]));
+        let followed = announced.followed_by(&own, false);
+        assert!(followed.have_reached(&own) && !followed.have_reached(&announced));
+        assert!(followed.may_equal(&lists(&[1, 2, 3], &[4, 5, 6])));
+        assert!(!followed.may_equal(&lists(&[1, 2, 7], &[4, 5, 6])));
+        assert!(!followed.may_equal(&lists(&[1, 2, 3], &[4, 5, 7])));
+        assert!(!Lists::new(list(3, &[1]), None).have_reached(&own));
+    }
+
     #[test]
     fn other_values_are_no_lists() {
         let not_one = [
@@ -212,6 +348,10 @@ mod tests {
             "nodes -1",
             "nodes 1 and",
             "nodes 1 and 2 and 3",
+            "nodes 1 ?",
+            "nodes 1 1???",
+            "agreed nodes",
+            "agreed 1 1",
         ];
         for text in not_one {
             assert_eq!(None, Lists::parse(&Token::from_bytes(text)), "{text:?}");
@@ -303,7 +443,8 @@ mod tests {
             let other = other.map(|(size, known)| list(size, &known));
             let lists = Lists::new(list(size, &known), other.clone());
             let token = lists.token_by(Some("host-1:42"));
-            for token in [lists.token(), lists.token_by(None), token.clone()] {
+            prop_assert!(Lists::is_relied_on(&lists.relied_on_token()) && !Lists::is_relied_on(&token));
+            for token in [lists.token(), lists.token_by(None), lists.relied_on_token(), token.clone()] {
                 prop_assert_eq!(Some(lists.clone()), Lists::parse(&token));
             }
             prop_assert_eq!(Some("host-1:42"), Lists::owner(&token));

@@ -3,6 +3,9 @@
 //! The value of a key is a list, so the requests are those of locks. A program whose list is announced already sets
 //! nothing, because an acquisition leaves a key with the same token as it is.
 
+#[cfg(all(test, not(loom)))]
+mod exploration;
+
 use std::time::Duration;
 
 use crate::decide::agreement::Agreement;
@@ -10,7 +13,7 @@ use crate::decide::announcements::{
     Announced, Announcement, Claim as Claimed, Finding, Listed, MIN_TTL, Place, Servers, certain,
     max_reading, ttl_after,
 };
-use crate::node::{ConnectionId, NodeError, NodeErrorKind, Operation, Request, ServerId};
+use crate::node::{ConnectionId, Denial, NodeError, NodeErrorKind, Operation, Request, ServerId};
 use crate::round::{Heard, Io, Round, Rules};
 use crate::types::claim::Claim;
 use crate::types::instant::Instant;
@@ -41,6 +44,7 @@ pub(crate) fn is_reserved(resource: &Resource) -> bool {
 }
 
 /// One comparison.
+#[cfg_attr(test, derive(Clone, Debug))]
 pub(crate) struct Compare {
     rules: Rules,
     servers: Servers,
@@ -73,8 +77,8 @@ pub(crate) struct Seen {
     stands_until: Option<Instant>,
     /// True if it stands, and no other announcement was there afterwards.
     is_confirmed: bool,
-    /// True if its announcement was requested, and is not confirmed.
-    is_doubtful: bool,
+    /// True if the next announcement is in the place of neighbours.
+    is_guarded: bool,
 }
 
 /// The result of a comparison.
@@ -94,6 +98,9 @@ pub(crate) struct Compared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Read(Place),
+    /// The next announcement, in the place of neighbours while that of this program is replaced.
+    Guard,
+    Unguard,
     Retract(Place),
     Announce(Place),
     Renew(Place),
@@ -105,6 +112,11 @@ impl Seen {
     /// Returns whether all replies state the announcements.
     fn is_known(&self) -> bool {
         self.failure.is_none()
+    }
+
+    /// Returns whether lists are compared on the node: it has replied, and its server has stated its identity.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.is_known() && self.server.is_some()
     }
 
     /// Returns whether the server has replied, and its announcements may be lost.
@@ -168,6 +180,9 @@ impl Compare {
         if is_claimed {
             self.agreement.join();
         }
+        if claims().any(|claim| claim == Claimed::Busy) {
+            self.finding = self.finding.and(Finding::Unconfirmed);
+        }
         self.agreement.observe(is_conflict, self.is_complete, now);
         for node in known {
             self.announce(node, now, io);
@@ -188,6 +203,7 @@ impl Compare {
             }
             Announcement::Announce(place) => Lane::Announce(place),
             Announcement::Renew(place) => Lane::Renew(place),
+            Announcement::Replace(place) if self.servers.relies_on(place) => Lane::Guard,
             Announcement::Replace(place) => Lane::Retract(place),
         };
         self.send(node, lane, io);
@@ -198,28 +214,42 @@ impl Compare {
     fn confirm(&mut self, node: usize, now: Instant, io: &mut Io<Lane>) {
         if self.agreement.stands(node, now) {
             self.nodes[node].is_confirmed = true;
-        } else if !self.agreement.is_blocked() {
-            self.nodes[node].is_doubtful = true;
+        } else {
+            self.verify(node, io);
+        }
+    }
+
+    fn verify(&mut self, node: usize, io: &mut Io<Lane>) {
+        if !self.agreement.is_blocked() {
             self.send(node, Lane::Verify, io);
         }
     }
 
     /// Returns the agreement after this comparison.
     ///
-    /// A program that agrees on no node yet needs a confirmation of every node that has replied. Its place on a node in
-    /// doubt may be that of another program.
+    /// A vote that did not count before needs a confirmation of every node that has replied: a node in doubt may have an
+    /// announcement without the server, or that of another program. A server without an identity is not compared.
     fn agreed(&self, now: Instant) -> Agreement {
         let mut agreement = self.agreement.clone();
-        let is_in_doubt = self.nodes.iter().any(|seen| seen.is_known() && seen.is_doubtful);
-        if is_in_doubt && !(0..self.nodes.len()).any(|node| agreement.stands(node, now)) {
-            return agreement;
-        }
-        for (node, seen) in self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_confirmed) {
+        let compared = || self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_compared());
+        let is_in_doubt = compared().any(|(_, seen)| !seen.is_confirmed);
+        for (node, seen) in compared().filter(|(_, seen)| seen.is_confirmed) {
             if let Some(until) = seen.stands_until {
-                agreement.stand(node, until);
+                if !is_in_doubt || agreement.stands(node, now) {
+                    agreement.stand(node, until);
+                }
             }
         }
         agreement
+    }
+
+    /// Returns a node whose server does not state its identity, if votes rely on it.
+    fn unidentified(&self) -> Option<(usize, NodeError)> {
+        let has_no_identity = |seen: &Seen| seen.is_known() && seen.server.is_none();
+        let node = self.nodes.iter().position(has_no_identity)?;
+        self.servers
+            .relies_on(self.servers.place())
+            .then(|| (node, NodeError::rejected("the server does not state its identity")))
     }
 
     fn send(&mut self, node: usize, lane: Lane, io: &mut Io<Lane>) {
@@ -255,14 +285,54 @@ impl Compare {
         }
         if matches!(heard.outcome, Outcome::Granted) {
             self.nodes[heard.node].stands_until = Some(heard.sent + certain(MIN_TTL));
-            return self.confirm(heard.node, heard.at, io);
+            if self.nodes[heard.node].is_guarded {
+                self.send(heard.node, Lane::Unguard, io);
+            }
+            return match heard.tag {
+                Lane::Renew(_) => self.confirm(heard.node, heard.at, io),
+                // The place was free: another program may have replaced its announcement just then.
+                _ => self.verify(heard.node, io),
+            };
         }
-        // The next comparison sees an announcement that another program has made meanwhile.
+        self.not_announced(heard);
+    }
+
+    /// Records that the announcement of this program is in doubt on a node.
+    ///
+    /// The next comparison sees an announcement that another program has made meanwhile. A denial without a holder shows
+    /// none: the announcement may have expired.
+    fn not_announced(&mut self, heard: &Heard<Lane>) {
         self.finding = self.finding.and(Finding::Unconfirmed);
-        self.nodes[heard.node].is_doubtful = true;
-        if let Outcome::Denied(denial) = &heard.outcome {
-            let is_own = denial.holder.as_ref().is_some_and(|holder| self.servers.may_equal(holder));
-            self.agreement.observe(!is_own, self.is_complete, heard.at);
+        match &heard.outcome {
+            Outcome::Denied(Denial { holder: Some(holder), .. }) => {
+                let is_conflict = !self.servers.may_equal(holder);
+                self.agreement.observe(is_conflict, self.is_complete, heard.at);
+            }
+            // This node accepts no announcement of any program.
+            Outcome::Failed(error) if has_no_rights(error) => {
+                self.nodes[heard.node].failure.get_or_insert(heard.outcome.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Records the reply to the announcement in the place of neighbours.
+    fn guarded(&mut self, heard: &Heard<Lane>, io: &mut Io<Lane>) {
+        let is_guarded = matches!(heard.outcome, Outcome::Granted);
+        // Neighbours have announced their lists there, so this continues without: the place is empty for a moment.
+        let is_taken_by_neighbours = match &heard.outcome {
+            Outcome::Denied(Denial { holder: Some(holder), .. }) => {
+                let is_conflict = !self.servers.may_exclude(holder);
+                self.agreement.observe(is_conflict, self.is_complete, heard.at);
+                !is_conflict && !self.servers.may_equal(holder)
+            }
+            _ => false,
+        };
+        if (is_guarded || is_taken_by_neighbours) && !self.is_late(heard.at) {
+            self.nodes[heard.node].is_guarded = is_guarded;
+            self.send(heard.node, Lane::Retract(self.servers.place()), io);
+        } else {
+            self.finding = self.finding.and(Finding::Unconfirmed);
         }
     }
 
@@ -274,8 +344,7 @@ impl Compare {
             _ => return,
         };
         self.agreement.observe(is_conflict, self.is_complete, heard.at);
-        let seen = &mut self.nodes[heard.node];
-        (seen.is_confirmed, seen.is_doubtful) = (!is_conflict, is_conflict);
+        self.nodes[heard.node].is_confirmed = !is_conflict;
     }
 }
 
@@ -294,11 +363,15 @@ impl Round for Compare {
             |place: Place, token: Token| Claim::new(Resources::new([name(place)]).expect("one name"), token);
         let (announced, ttl) =
             (&self.nodes[node].announced, Ttl::new(self.ttl).expect("a TTL within the bounds"));
+        let (neighbours, next) =
+            (self.servers.place_of_neighbours(), |place| self.servers.token_on(announced, place));
         Some(match lane {
             Lane::Read(place) => Request::Inspect(name(place)),
-            Lane::Verify => Request::Inspect(name(self.servers.place_of_neighbours())),
+            Lane::Verify => Request::Inspect(name(neighbours)),
+            Lane::Guard => Request::Acquire(claim(neighbours, next(self.servers.place())), ttl),
+            Lane::Unguard => Request::Release(claim(neighbours, next(self.servers.place()))),
             Lane::Retract(place) => Request::Release(claim(place, announced.at(place)?.token.clone())),
-            Lane::Announce(place) => Request::Acquire(claim(place, self.servers.token(place)), ttl),
+            Lane::Announce(place) => Request::Acquire(claim(place, next(place)), ttl),
             Lane::Renew(place) => Request::Extend(claim(place, self.servers.token(place)), ttl),
         })
     }
@@ -320,6 +393,8 @@ impl Round for Compare {
                     self.compare(now, io);
                 }
             }
+            Lane::Guard => self.guarded(&heard, io),
+            Lane::Unguard => {}
             Lane::Retract(_) if self.is_late(heard.at) => {}
             Lane::Retract(place) => {
                 self.ttl = ttl_after(heard.at.saturating_duration_since(self.start));
@@ -337,7 +412,7 @@ impl Round for Compare {
             is_complete: self.is_complete,
             finding: self.finding,
             nodes: self.nodes.clone(),
-            rejection: self.rejection.take(),
+            rejection: self.rejection.take().or_else(|| self.unidentified()),
         })
     }
 
@@ -355,9 +430,10 @@ fn has_no_rights(error: &NodeError) -> bool {
     matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::Unsupported)
 }
 
-/// The end of an announcement on all nodes.
+/// The end of an announcement on all nodes, of a program whose votes do not rely on it.
 ///
-/// It also ends that of other programs with the same list, which announce it again within seconds.
+/// It also ends that of other such programs with the same list, which announce it again within seconds. Those whose lists
+/// must agree have [another announcement](crate::decide::node_list::Lists::is_relied_on), which no program retracts.
 pub(crate) struct Retract {
     claim: Claim,
     missing: usize,

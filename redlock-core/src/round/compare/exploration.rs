@@ -1,0 +1,430 @@
+//! Every interleaving of comparisons in small scopes: no two programs with different lists ever agree at one time, so that
+//! both can hold one lock.
+//!
+//! The rounds are those that ship, on nodes that this file models. Requests to a node that programs with different lists have
+//! in common are carried out in every order, also across comparisons. Within the bounds of a scope, a request is lost before or
+//! after it is carried out, a program does not reach its other nodes, and ten seconds pass: programs are paused, requests
+//! time out, and announcements expire.
+//!
+//! # Omissions
+//!
+//! - Requests to the other nodes are carried out at once. Only programs with one list use them.
+//! - Programs always read the common nodes, unless ten seconds pass. Otherwise they notice nothing there, which
+//!   [`node_lists_must_agree`](crate::Builder::node_lists_must_agree) states.
+//! - Servers keep their data and their identities.
+//! - A request is carried out within its node timeout, or never.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::*;
+use crate::decide::fencing::Bound;
+use crate::decide::quorums::Quorums;
+use crate::decide::validity::DriftFactor;
+use crate::node::Reply;
+use crate::round::outcome::outcome;
+use crate::types::entry::LockEntry;
+
+/// The lists of a program: its nodes, and the previous ones during a change.
+type Lists = (&'static [usize], &'static [usize]);
+
+#[derive(Clone, Copy)]
+struct Scope {
+    lists: &'static [Lists],
+    /// The nodes that programs with different lists have in common.
+    common: &'static [usize],
+    /// The maximum numbers of comparisons of the programs.
+    comparisons: &'static [u8],
+    /// How many times ten seconds may pass.
+    passes: u8,
+    /// The maximum number of lost requests and replies.
+    faults: u8,
+    /// Whether programs may reach only a part of their other nodes.
+    is_partial: bool,
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    now: Instant,
+    keys: Vec<[Option<Key>; 3]>,
+    programs: Vec<Program>,
+    passes: u8,
+    faults: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Key {
+    token: Token,
+    until: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Program {
+    /// The nodes in the order of the lists.
+    nodes: Vec<usize>,
+    rules: Rules,
+    servers: Servers,
+    agreement: Agreement,
+    comparisons: u8,
+    round: Option<Compare>,
+    messages: Vec<Message>,
+}
+
+#[derive(Clone, Debug)]
+struct Message {
+    node: usize,
+    lane: Lane,
+    request: Request,
+    sent: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A program begins a comparison, and does not reach the nodes in these bits.
+    Begin { program: usize, unreached: u32 },
+    /// A request is carried out, and its reply arrives.
+    Carry { program: usize, message: usize },
+    /// A request is lost, before or after it is carried out.
+    Lose { program: usize, message: usize, is_carried_out: bool },
+    /// Ten seconds pass. Requests in flight are lost.
+    Pass,
+}
+
+const PASS: Duration = Duration::from_secs(10);
+
+impl World {
+    fn new(scope: Scope) -> Self {
+        let nodes = scope.lists.iter().flat_map(|(nodes, previous)| nodes.iter().chain(*previous));
+        Self {
+            now: Instant::since_origin(Duration::from_secs(100)),
+            keys: vec![[None, None, None]; nodes.max().map_or(0, |last| last + 1)],
+            programs: scope.lists.iter().map(|lists| Program::new(*lists)).collect(),
+            passes: 0,
+            faults: 0,
+        }
+    }
+
+    fn steps(&self, scope: Scope) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (program, is) in self.programs.iter().enumerate() {
+            if is.round.is_none() && is.comparisons < scope.comparisons[program] {
+                let other = |node: &usize| !scope.common.contains(&is.nodes[*node]);
+                let others = (0..is.nodes.len()).filter(other).fold(0, |bits, node| bits | 1 << node);
+                let sets = (0..1 << is.nodes.len()).filter(|set: &u32| set & !others == 0);
+                let sets = sets.filter(|set| scope.is_partial || *set == 0);
+                steps.extend(sets.map(|unreached| Step::Begin { program, unreached }));
+            }
+            for (message, sent) in is.messages.iter().enumerate() {
+                steps.push(Step::Carry { program, message });
+                if self.faults < scope.faults && !matches!(sent.lane, Lane::Read(_)) {
+                    steps.extend([false, true].map(|is_carried_out| Step::Lose {
+                        program,
+                        message,
+                        is_carried_out,
+                    }));
+                }
+            }
+        }
+        steps.extend((self.passes < scope.passes).then_some(Step::Pass));
+        steps
+    }
+
+    fn apply(&mut self, scope: Scope, step: Step) {
+        match step {
+            Step::Begin { program, unreached } => {
+                let is = &mut self.programs[program];
+                is.comparisons += 1;
+                let (servers, agreement) = (is.servers.clone(), is.agreement.clone());
+                let mut round = Compare::new(is.rules, servers, agreement, self.now, false);
+                let mut io = Io::default();
+                round.start(&mut io);
+                is.round = Some(round);
+                self.send(scope, program, io, unreached);
+            }
+            Step::Carry { program, message } => {
+                let message = self.programs[program].messages.remove(message);
+                self.carry_out(scope, program, &message);
+            }
+            Step::Lose { program, message, is_carried_out } => {
+                self.faults += 1;
+                let message = self.programs[program].messages.remove(message);
+                if is_carried_out {
+                    let node = self.programs[program].nodes[message.node];
+                    self.reply(node, &message.request);
+                }
+                self.hear(scope, program, &message, Outcome::TimedOut);
+            }
+            Step::Pass => {
+                (self.passes, self.now) = (self.passes + 1, self.now + PASS);
+                for program in 0..self.programs.len() {
+                    while let Some(message) = self.programs[program].messages.pop() {
+                        self.hear(scope, program, &message, Outcome::TimedOut);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends requests. Those that do not matter to programs with other lists are carried out at once.
+    fn send(&mut self, scope: Scope, program: usize, io: Io<Lane>, unreached: u32) {
+        let mut at_once = Vec::new();
+        for (node, lane) in io.sends {
+            let is = &mut self.programs[program];
+            let Some(request) = is.round.as_ref().and_then(|round| round.request(node, lane)) else {
+                continue;
+            };
+            let message = Message { node, lane, request, sent: self.now };
+            let is_in_other_place = matches!(
+                lane,
+                Lane::Read(Place::Other)
+                    | Lane::Announce(Place::Other)
+                    | Lane::Renew(Place::Other)
+                    | Lane::Retract(Place::Other)
+            );
+            if is_in_other_place || !scope.common.contains(&is.nodes[node]) {
+                at_once.push(message);
+            } else {
+                is.messages.push(message);
+            }
+        }
+        for message in at_once {
+            if unreached >> message.node & 1 == 1 {
+                let failed = Outcome::Failed(NodeError::unavailable("connection refused"));
+                self.hear(scope, program, &message, failed);
+            } else {
+                self.carry_out(scope, program, &message);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, scope: Scope, program: usize, message: &Message) {
+        let node = self.programs[program].nodes[message.node];
+        let reply = self.reply(node, &message.request);
+        let outcome = outcome(Ok(reply), &message.request);
+        self.hear(scope, program, message, outcome);
+    }
+
+    fn hear(&mut self, scope: Scope, program: usize, message: &Message, outcome: Outcome) {
+        let (is, now) = (&mut self.programs[program], self.now);
+        let Some(round) = &mut is.round else { return };
+        let server = NonZeroU64::new(is.nodes[message.node] as u64 + 1).map(ServerId::from);
+        let Message { node, lane: tag, sent, .. } = *message;
+        let mut io = Io::default();
+        round.heard(Heard { node, tag, outcome, connection: None, server, sent, at: now }, &mut io);
+        if let Some(compared) = round.result(now, &mut io) {
+            (is.servers, is.agreement, is.round) = (compared.servers, compared.agreement, None);
+        }
+        self.send(scope, program, io, 0);
+    }
+
+    /// Carries a request out on a node.
+    fn reply(&mut self, node: usize, request: &Request) -> Reply {
+        let now = self.now;
+        let place = |resource: &Resource| {
+            NAMES.iter().position(|name| name.as_bytes() == resource.as_bytes()).expect("a place")
+        };
+        let of_claim = |claim: &Claim| place(claim.all_resources().first().expect("one name"));
+        let keys = &mut self.keys[node];
+        for key in keys.iter_mut() {
+            *key = key.take().filter(|key| now < key.until);
+        }
+        match request {
+            Request::Inspect(resource) => match &keys[place(resource)] {
+                None => Reply::Free { waiters: None },
+                Some(Key { token, until }) => {
+                    let mut entry = LockEntry::of(token.clone());
+                    entry.remaining = Some(until.saturating_duration_since(now));
+                    Reply::Held(entry)
+                }
+            },
+            Request::Acquire(claim, ttl) => {
+                let key = &mut keys[of_claim(claim)];
+                let until = now + ttl.as_duration();
+                match key {
+                    Some(key) if key.token != *claim.token() => {
+                        return Reply::Denied(Denial::by(key.token.clone()));
+                    }
+                    Some(_) => {}
+                    None => *key = Some(Key { token: claim.token().clone(), until }),
+                }
+                Reply::Granted
+            }
+            Request::Extend(claim, ttl) => match &mut keys[of_claim(claim)] {
+                Some(key) if key.token == *claim.token() => {
+                    key.until = key.until.max(now + ttl.as_duration());
+                    Reply::Granted
+                }
+                Some(key) => Reply::Denied(Denial::by(key.token.clone())),
+                None => Reply::Denied(Denial::of_gone_key()),
+            },
+            Request::Release(claim) => {
+                let key = &mut keys[of_claim(claim)];
+                let is_held = key.as_ref().is_some_and(|key| key.token == *claim.token());
+                *key = key.take().filter(|_| !is_held);
+                Reply::Deleted(is_held)
+            }
+            other => panic!("no request of a comparison: {other:?}"),
+        }
+    }
+
+    /// Returns whether two programs can hold one lock: there are quorums of the votes that count for each of them, without a
+    /// common node.
+    fn is_violated(&self) -> bool {
+        let sets = 0_u32..1 << self.keys.len();
+        let grants = |program: &Program, set: u32| {
+            let counts = |position: usize| {
+                set >> program.nodes[position] & 1 == 1
+                    && program.agreement.uncounted(position, self.now).is_none()
+            };
+            program.rules.quorums.are_met_by(counts)
+        };
+        let all = (1 << self.keys.len()) - 1;
+        self.programs.iter().enumerate().any(|(number, one)| {
+            let others = &self.programs[number + 1..];
+            others.iter().any(|other| sets.clone().any(|set| grants(one, set) && grants(other, all & !set)))
+        })
+    }
+
+    /// Returns the number of programs that can hold a lock.
+    fn agreed(&self) -> usize {
+        let counts = |program: &Program| {
+            program.rules.quorums.are_met_by(|node| program.agreement.uncounted(node, self.now).is_none())
+        };
+        self.programs.iter().filter(|program| counts(program)).count()
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        format!("{self:?}").hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl Program {
+    fn new((nodes, previous): Lists) -> Self {
+        let mut all = nodes.to_vec();
+        all.extend(previous.iter().filter(|node| !nodes.contains(node)));
+        let position = |node: &usize| all.iter().position(|other| other == node).expect("it is listed");
+        let quorums = if previous.is_empty() {
+            Quorums::of(nodes.len())
+        } else {
+            Quorums::of_change(nodes.len(), &previous.iter().map(position).collect::<Vec<_>>())
+        };
+        let rules = Rules {
+            quorums,
+            drift: DriftFactor::new(0.01).expect("a factor within the bounds"),
+            bound: Bound::of(Duration::from_secs(86_400)),
+            node_timeout: Duration::from_millis(200),
+        };
+        let agreement = Agreement::new(all.len());
+        let servers = Servers::new(quorums, true, None);
+        Self { nodes: all, rules, servers, agreement, comparisons: 0, round: None, messages: Vec::new() }
+    }
+}
+
+/// The result of an exploration.
+#[derive(Default)]
+struct Explored {
+    seen: HashSet<u64>,
+    /// The greatest number of programs that can hold a lock at one time.
+    agreed: usize,
+}
+
+/// Visits every state.
+fn explore(scope: Scope) -> Explored {
+    let mut explored = Explored::default();
+    visit(scope, &World::new(scope), &mut Vec::new(), &mut explored);
+    explored
+}
+
+fn visit(scope: Scope, world: &World, path: &mut Vec<Step>, explored: &mut Explored) {
+    if !explored.seen.insert(world.digest()) {
+        return;
+    }
+    assert!(!world.is_violated(), "two programs can hold one lock: {path:?}");
+    explored.agreed = explored.agreed.max(world.agreed());
+    for step in world.steps(scope) {
+        let mut next = world.clone();
+        next.apply(scope, step);
+        path.push(step);
+        visit(scope, &next, path, explored);
+        path.pop();
+    }
+}
+
+/// One node in common.
+const ONE: Scope = Scope {
+    lists: &[(&[0, 1, 2], &[]), (&[0, 3, 4], &[])],
+    common: &[0],
+    comparisons: &[2, 2],
+    passes: 0,
+    faults: 0,
+    is_partial: false,
+};
+
+/// Two nodes in common.
+const TWO: Scope =
+    Scope { lists: &[(&[0, 1, 2], &[]), (&[0, 1, 3], &[])], common: &[0, 1], comparisons: &[1, 1], ..ONE };
+
+/// One program is in the middle of another change.
+const CHANGE: Scope = Scope { lists: &[(&[0, 1, 2], &[]), (&[0, 3, 4], &[0, 5, 6])], ..ONE };
+
+/// Two programs with one list, and one with another.
+const THREE: Scope = Scope {
+    lists: &[(&[0, 1, 2], &[]), (&[0, 1, 2], &[]), (&[0, 3, 4], &[])],
+    comparisons: &[1, 1, 1],
+    ..ONE
+};
+
+mod tests {
+    use super::*;
+
+    /// Explores a scope, in which at most so many programs can hold a lock at one time, one after the other.
+    #[track_caller]
+    fn never_overlap(scope: Scope, agreed: usize, least_states: usize) {
+        let explored = explore(scope);
+        assert_eq!(agreed, explored.agreed);
+        assert!(explored.seen.len() >= least_states, "{} states", explored.seen.len());
+    }
+
+    #[test]
+    fn programs_with_one_common_node_never_agree_at_one_time() {
+        never_overlap(Scope { passes: 2, ..ONE }, 1, 7_000);
+        never_overlap(Scope { passes: 1, faults: 1, ..ONE }, 1, 4_000);
+    }
+
+    #[test]
+    fn programs_with_two_common_nodes_never_agree_at_one_time() {
+        never_overlap(TWO, 1, 1);
+    }
+
+    /// Both agree while they reach a quorum only with the common node.
+    #[test]
+    fn programs_that_reach_parts_of_their_lists_can_never_hold_one_lock() {
+        never_overlap(Scope { comparisons: &[2, 1], is_partial: true, ..ONE }, 2, 1);
+    }
+
+    #[test]
+    fn programs_of_two_changes_never_agree_at_one_time() {
+        never_overlap(Scope { passes: 1, comparisons: &[2, 1], ..CHANGE }, 1, 1);
+    }
+
+    #[test]
+    fn two_programs_with_one_list_never_agree_beside_another() {
+        never_overlap(THREE, 2, 1);
+    }
+
+    /// `scripts/exhaust rounds` explores these.
+    #[test]
+    #[ignore = "takes minutes"]
+    fn large_scopes_violate_nothing() {
+        never_overlap(Scope { passes: 1, is_partial: true, ..ONE }, 2, 800_000);
+        never_overlap(Scope { passes: 4, comparisons: &[3, 3], ..ONE }, 1, 300_000);
+        never_overlap(Scope { passes: 4, faults: 1, comparisons: &[2, 1], is_partial: true, ..ONE }, 2, 1);
+        never_overlap(Scope { passes: 1, faults: 1, ..TWO }, 1, 1);
+        never_overlap(Scope { passes: 1, ..CHANGE }, 1, 1);
+        never_overlap(Scope { passes: 1, is_partial: true, ..THREE }, 3, 1);
+    }
+}
