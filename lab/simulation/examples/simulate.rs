@@ -16,7 +16,7 @@ use redlock_simulation::timeline::{self, Timeline};
 
 const USAGE: &str = "scripts/simulate [--from N] [--seeds N] [--nodes N] [--clients N] [--faults KIND] \
                      [--activity locking|waiting|sharing|keeping] [--locks plain|mixed] [--admission on|off] [--whole] \
-                     [--change OLD-NEW [--without-middle-step]]
+                     [--change OLD-NEW [--without-middle-step] [--lists-must-agree]]
                  [--seed N [--plan FILE] [--shrink] [--svg FILE]]";
 
 /// The number of defects that are shown.

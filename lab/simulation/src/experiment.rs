@@ -333,7 +333,7 @@ impl Experiment {
     /// The number of servers follows from the lists. Invariants about the quorums of one list are not checked.
     #[must_use]
     pub fn changing(mut self, old: &[usize], new: &[usize]) -> Self {
-        let change = Change { old: old.to_vec(), new: new.to_vec(), is_direct: false };
+        let change = Change { old: old.to_vec(), new: new.to_vec(), is_direct: false, must_agree: false };
         self.servers = change.servers();
         self.change = Some(change);
         self
@@ -345,6 +345,16 @@ impl Experiment {
     #[must_use]
     pub fn without_middle_step(mut self) -> Self {
         self.change.iter_mut().for_each(|change| change.is_direct = true);
+        self
+    }
+
+    /// Makes votes count only while the lists of clients [agree](redlock_core::Builder::node_lists_must_agree).
+    ///
+    /// It has an effect if the nodes are [changed](Experiment::changing). Without the middle step, locks then do not overlap if
+    /// the lists have a server in common that all clients reach.
+    #[must_use]
+    pub fn agreeing(mut self) -> Self {
+        self.change.iter_mut().for_each(|change| change.must_agree = true);
         self
     }
 

@@ -28,6 +28,9 @@ pub use self::machine::Persistence;
 use self::machine::{Data, Machine, Memory, Redis, changes, is_place};
 use crate::history::{self, EventKind, FaultKind, Place, Recorder, TokenNumber};
 
+/// The first bytes of announcements of node lists.
+const ANNOUNCEMENTS: [&[u8]; 2] = [b"nodes ", b"agreed nodes "];
+
 /// A simulated lock server. Clones are handles to the same server.
 #[derive(Clone)]
 pub struct Server(Arc<Shared>);
@@ -357,10 +360,12 @@ impl Server {
         self.len() == 0
     }
 
-    /// Returns the tokens of the live locks.
+    /// Returns the tokens of the live locks. Announcements of node lists are none: they stay until they expire.
     pub fn locks(&self) -> Vec<TokenNumber> {
         let locks = self.state().machine.locks();
-        locks.iter().map(|(token, _)| self.0.recorder.number(token)).collect()
+        let is_lock = |token: &Token| !ANNOUNCEMENTS.iter().any(|title| token.as_bytes().starts_with(title));
+        let locks = locks.iter().filter(|(token, _)| is_lock(token));
+        locks.map(|(token, _)| self.0.recorder.number(token)).collect()
     }
 
     /// Records the live locks in the history.

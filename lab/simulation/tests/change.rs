@@ -72,3 +72,19 @@ fn without_the_middle_step_locks_overlap() {
     };
     assert!((0..140).any(overlaps));
 }
+
+/// The lists have a server in common, which all clients reach.
+#[test]
+fn lists_that_must_agree_never_overlap_without_the_middle_step() {
+    let lists = CHANGES.iter().filter(|(old, new)| old.iter().any(|server| new.contains(server)));
+    let mut totals = Totals::default();
+    for (number, (old, new)) in lists.enumerate() {
+        for seed in 0..10 {
+            let experiment = Experiment::new(10 * number as u64 + seed).changing(old, new).clients(4);
+            let report = experiment.resources(1).without_middle_step().agreeing().faults(Faults::None).run();
+            assert!(report.defects().next().is_none(), "{report}");
+            totals.add(&report);
+        }
+    }
+    assert!(totals.grants > 200, "{totals}");
+}

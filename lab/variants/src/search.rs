@@ -3,7 +3,7 @@
 //! `search INVARIANT [KIND]` prints the number of seeds until the violation, or nothing. The kind of runs follows from the
 //! invariant, unless it is `fenced` (fencing tokens), `losses` (servers lose data), `clocks` (the same, and their clocks jump),
 //! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), `keeping` (locks that are kept
-//! for a time), or `changing` (the nodes are changed). `whole`, or `whole-` before a kind, runs the whole stack. `search` without arguments looks for a violation of any
+//! for a time), `changing` (the nodes are changed), or `agreeing` (node lists differ, and must agree). `whole`, or `whole-` before a kind, runs the whole stack. `search` without arguments looks for a violation of any
 //! invariant in all kinds of runs.
 //!
 //! With the environment variable `SHRUNK`, the smallest run that violates the invariant is shown, and its picture is written
@@ -18,6 +18,7 @@ use std::time::Duration;
 use redlock_simulation::experiment::{Experiment, Report};
 use redlock_simulation::invariant::{Invariant, Violation};
 use redlock_simulation::plan::{Faults, Incident, Plan};
+use redlock_simulation::server::Persistence;
 use redlock_simulation::timeline::Timeline;
 
 /// The number of seeds. The correct core violates no invariant in any of them.
@@ -41,6 +42,12 @@ const LOSSES_LAST: Duration = Duration::from_secs(20);
 /// The old and the new list of each change of the nodes.
 const CHANGES: [(&[usize], &[usize]); 4] =
     [(&[0], &[0, 1, 2]), (&[0, 1, 2], &[0, 1, 2, 3, 4]), (&[0, 1, 2], &[2, 3, 4]), (&[0, 1, 2], &[3, 4, 5])];
+
+/// The old and the new list of a change without a middle step. Server 0 is in both.
+const DIFFERENT: (&[usize], &[usize]) = (&[0, 1, 2], &[0, 3, 4]);
+
+/// All clients that are restarted after this time of a run have the new list.
+const ALL_CHANGED: Duration = Duration::from_secs(9);
 
 fn main() {
     let (name, kind) = (std::env::args().nth(1), std::env::args().nth(2));
@@ -100,6 +107,7 @@ fn first_defect() -> Option<usize> {
         Kind::Sharing,
         Kind::Keeping,
         Kind::Changing,
+        Kind::Agreeing,
         Kind::Waiting,
     ];
     // Without data losses and jumps of clocks, a whole stack that checks its servers shows nothing else.
@@ -137,6 +145,7 @@ enum Kind {
     Sharing,
     Keeping,
     Changing,
+    Agreeing,
     Waiting,
 }
 
@@ -167,6 +176,7 @@ impl Kind {
             "sharing" => Self::Sharing,
             "keeping" => Self::Keeping,
             "changing" => Self::Changing,
+            "agreeing" => Self::Agreeing,
             _ => panic!("no kind of runs: {name}"),
         }
     }
@@ -204,6 +214,16 @@ impl Kind {
                 let (old, new) = CHANGES[(seed % 4) as usize];
                 experiment.changing(old, new).clients(4).resources(1).lasts(LOSSES_LAST).run()
             }
+            Self::Agreeing => {
+                let (old, new) = DIFFERENT;
+                let experiment = experiment.changing(old, new).without_middle_step().agreeing();
+                let experiment = experiment.clients(4).resources(1).lasts(LOSSES_LAST).faults(Faults::None);
+                if seed.is_multiple_of(2) {
+                    experiment.run()
+                } else {
+                    experiment.plan(partly_reached(seed)).run()
+                }
+            }
             // Three and five servers, four seeds each: there are four kinds of servers.
             Self::Waiting => experiment.servers(if seed % 8 < 4 { 3 } else { 5 }).waiting().run(),
             Self::Fenced => {
@@ -216,6 +236,24 @@ impl Kind {
             }
         }
     }
+}
+
+/// Lets two of four clients change to the new list while each list has a server that is down. Then the server of the old list
+/// is up again.
+fn partly_reached(seed: u64) -> Plan {
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let mut after = |least: Duration| least + Duration::from_millis(chance.u64(..2_000));
+    let kill = |client| Incident::Kill { client, lasts: Duration::from_millis(50) };
+    let is_up = after(ALL_CHANGED + Duration::from_secs(3));
+    let [old, new] = [DIFFERENT.0, DIFFERENT.1].map(|list| list[2]);
+    Plan::new()
+        .at(Duration::ZERO, Incident::Crash { server: old, persistence: Persistence::All, lasts: is_up })
+        .at(
+            Duration::ZERO,
+            Incident::Crash { server: new, persistence: Persistence::All, lasts: LOSSES_LAST },
+        )
+        .at(after(ALL_CHANGED), kill(2))
+        .at(after(ALL_CHANGED), kill(3))
 }
 
 /// Makes one of three servers after another lose its locks, mostly in a storm.

@@ -18,6 +18,8 @@ pub(super) struct Change {
     pub(super) new: Vec<usize>,
     /// True if no client has both lists, so that locks overlap.
     pub(super) is_direct: bool,
+    /// True if votes count only while the lists of clients agree.
+    pub(super) must_agree: bool,
 }
 
 /// The times at which one client has other lists.
@@ -58,6 +60,7 @@ impl Change {
         nodes: &[Arc<dyn LockNode>],
     ) -> Builder {
         let now = network.now().elapsed_since_origin();
+        let builder = builder.node_lists_must_agree(self.must_agree);
         let of = |list: &[usize]| list.iter().map(|server| nodes[*server].clone()).collect::<Vec<_>>();
         match () {
             () if now >= times.new => builder.nodes(of(&self.new)),

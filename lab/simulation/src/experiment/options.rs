@@ -41,6 +41,7 @@ impl Experiment {
                 "--counters-without-time" => experiment.counters_without_time(),
                 "--without-initial-token-write" => experiment.without_initial_token_write(),
                 "--without-middle-step" => experiment.without_middle_step(),
+                "--lists-must-agree" => experiment.agreeing(),
                 _ => {
                     let value = options.next().ok_or_else(|| format!("{name} needs a value"))?;
                     experiment.set(&name, &value)?
@@ -137,6 +138,7 @@ impl Experiment {
             (self.timeless, "--counters-without-time"),
             (self.reads_first, "--without-initial-token-write"),
             (self.change.as_ref().is_some_and(|change| change.is_direct), "--without-middle-step"),
+            (self.change.as_ref().is_some_and(|change| change.must_agree), "--lists-must-agree"),
             (self.whole, "--whole"),
         ] {
             options.0.extend(is.then(|| name.to_owned()));
@@ -292,6 +294,7 @@ mod tests {
             usual().whole(),
             usual().changing(&[0, 1, 2], &[2, 3, 4, 5, 6]).clients(4),
             usual().changing(&[0], &[1]).without_middle_step().servers(3),
+            usual().changing(&[0], &[0, 1, 2]).without_middle_step().agreeing(),
         ] {
             assert_eq!(Ok(&experiment), Experiment::parse(experiment.options()).as_ref(), "{experiment:?}");
         }
