@@ -37,6 +37,7 @@ pub fn stories() -> Vec<Story> {
         empty_restart(),
         empty_restart_guarded(),
         clock_step(),
+        clock_step_guarded(),
         late_write(),
         split_vote(),
         failed_renewal(),
@@ -279,6 +280,20 @@ fn clock_step() -> Story {
     )
     .opens_at(2_606)
     .violates(&[Invariant::Validity, Invariant::Exclusion])
+}
+
+fn clock_step_guarded() -> Story {
+    story(
+        "clock-step-guarded",
+        "The same jump with restart admission",
+        [
+            "Again, the clock of n2 is set forward, and n2 grants the lock that the first client holds.",
+            "Clients compare this clock with their own, so n2 has no vote, and the second client acquires the lock only after the release.",
+        ],
+        Setup { restart_admission: true, ..narrow_quorum() }.on_node(1_500, Kind::Step, 2, 10_000),
+    )
+    .opens_at(2_620)
+    .violates(&[Invariant::Validity])
 }
 
 fn late_write() -> Story {

@@ -103,7 +103,7 @@ impl Page {
 /// The expected content of the page at a time: the story, the time in seconds, and a part of the knowledge of some places.
 type Moment = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const MOMENTS: [Moment; 27] = [
+const MOMENTS: [Moment; 28] = [
     // The TTL of 3 s began shortly after 0.5 s.
     (
         "uncontended",
@@ -147,6 +147,11 @@ const MOMENTS: [Moment; 27] = [
     ),
     ("empty-restart-guarded", "4.6", &[("c0", "holds no lock"), ("c1", "holds r0")]),
     ("clock-step", "3", &[("c0", "holds r0"), ("c1", "holds r0"), ("n0", "key of c0"), ("n2", "key of c1")]),
+    (
+        "clock-step-guarded",
+        "2.62",
+        &[("c0", "holds r0"), ("c1", "n2 does not count"), ("c1", "requests the lock")],
+    ),
     ("late-write", "2.3", &[("c0", "holds no lock"), ("n0", "key of c0"), ("n1", "key of c0")]),
     ("late-write", "4.2", &[("n0", "key of c1"), ("n2", "key of c1"), ("c1", "holds r0")]),
     ("split-vote", "0.52", &[("n0", "key of c0"), ("n1", "key of c1"), ("n2", "key of c2")]),

@@ -203,7 +203,7 @@ fn nodes_that_refuse_connections_end_a_request_within_a_tenth_of_a_second() {
 }
 
 /// The last events at the marked moment of each story.
-const MARKED: [(&str, &str); 16] = [
+const MARKED: [(&str, &str); 17] = [
     ("uncontended", "c0 acquires r0"),
     ("hand-over", "c1 acquires r0"),
     ("first-come", "c0 acquires r0"),
@@ -217,6 +217,7 @@ const MARKED: [(&str, &str); 16] = [
     ("empty-restart", "c1 acquires r0"),
     ("empty-restart-guarded", "n2 does not count"),
     ("clock-step", "c1 acquires r0"),
+    ("clock-step-guarded", "n2 does not count"),
     ("late-write", "attempt #1 of c1 fails (n0 denied, n1 denied, n2 granted), and its votes are released"),
     ("split-vote", "attempt #2 of c0 fails (n0 granted, n1 denied, n2 denied), and its votes are released"),
     ("failed-renewal", "c0 learns that #0 is lost"),
@@ -343,22 +344,30 @@ fn a_loss_is_reported_before_the_lease_ends() {
 }
 
 #[test]
-fn the_vote_of_a_restarted_node_does_not_count() {
-    let report = run(&named("empty-restart-guarded").unwrap());
-    let events = &report.history.0;
-    let is_vote =
-        |request: &Request| (request.client, request.server, request.operation) == (1, 2, Operation::Acquire);
-    let granted = |kind: &EventKind| matches!(kind, EventKind::CarriedOut { request, reply: Reply::Granted, .. } if is_vote(request));
-    let uncounted = |kind: &EventKind| matches!(kind, EventKind::Received { request, reply: Reply::Uncounted } if is_vote(request));
-    let released = first(events, |kind| matches!(kind, EventKind::Releasing { client: 0, .. }));
-    assert!(first(events, granted) < first(events, uncounted) && first(events, uncounted) < released);
-    assert!(released < first(events, is_granted(1)));
-    let drawn = Timeline::new(&report.history, &report.violations).svg();
-    assert!(drawn.contains(", does not count\n</text>"), "a key of n2 has this label");
+fn the_vote_of_a_node_that_has_lost_locks_does_not_count() {
+    for id in ["empty-restart-guarded", "clock-step-guarded"] {
+        let report = run(&named(id).unwrap());
+        let events = &report.history.0;
+        let is_vote = |request: &Request| {
+            (request.client, request.server, request.operation) == (1, 2, Operation::Acquire)
+        };
+        let granted = |kind: &EventKind| matches!(kind, EventKind::CarriedOut { request, reply: Reply::Granted, .. } if is_vote(request));
+        let uncounted = |kind: &EventKind| matches!(kind, EventKind::Received { request, reply: Reply::Uncounted } if is_vote(request));
+        let released = first(events, |kind| matches!(kind, EventKind::Releasing { client: 0, .. }));
+        assert!(
+            first(events, granted) < first(events, uncounted) && first(events, uncounted) < released,
+            "{id}"
+        );
+        assert!(released < first(events, is_granted(1)), "{id}");
+        let drawn = Timeline::new(&report.history, &report.violations).svg();
+        assert!(drawn.contains(", does not count\n</text>"), "{id}: a key of n2 has this label");
+    }
 }
 
 #[test]
-fn the_stories_of_an_empty_restart_differ_in_restart_admission_only() {
-    let [without, with] = ["empty-restart", "empty-restart-guarded"].map(|id| named(id).unwrap().setup);
-    assert_eq!(with, redlock_playground::setup::Setup { restart_admission: true, ..without });
+fn two_pairs_of_stories_differ_in_restart_admission_only() {
+    for id in ["empty-restart", "clock-step"] {
+        let [without, with] = [id, &format!("{id}-guarded")].map(|id| named(id).unwrap().setup);
+        assert_eq!(with, redlock_playground::setup::Setup { restart_admission: true, ..without });
+    }
 }
