@@ -1,11 +1,12 @@
 //! Servers whose wall clocks step forward or run fast, and clients that watch them.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redlock_core::node::{LockNode, Quarantine, QuarantineReason, Request};
-use redlock_core::{IntoResource, Redlock};
+use redlock_core::runtime::{BoxFuture, Instant, Runtime};
+use redlock_core::{ErrorKind, Guard, IntoResource, LeaseState, Redlock};
 use redlock_simulation::experiment::{Experiment, Totals};
 use redlock_simulation::invariant::{Assumption, Invariant};
 use redlock_simulation::network::{Direction, Network, Transport};
@@ -115,6 +116,10 @@ fn reason(quarantine: Option<Quarantine>) -> Option<QuarantineReason> {
     quarantine.map(|quarantine| quarantine.reason)
 }
 
+fn reasons(nodes: &[Arc<dyn LockNode>]) -> Vec<Option<QuarantineReason>> {
+    nodes.iter().map(|node| reason(node.status().quarantine)).collect()
+}
+
 const JUMPED: Option<QuarantineReason> = Some(QuarantineReason::ClockJumped);
 
 #[test]
@@ -214,4 +219,124 @@ fn a_long_interruption_hides_a_small_step_and_two_clients_hold_a_lock() {
     simulation.run_for(Duration::from_millis(9_865));
     let second = simulation.block_on(&other.1, other.0.lock("a", LONGEST_TTL).try_now()).unwrap();
     assert!(guard.is_held() && second.is_some());
+}
+
+/// A program whose clock stands still whenever its machine is stopped.
+#[derive(Clone, Debug)]
+struct Guest {
+    process: Process,
+    /// The time for which the machine was stopped.
+    stopped: Arc<Mutex<Duration>>,
+}
+
+impl Guest {
+    /// Stops the machine for this time.
+    fn stop(&self, simulation: &Simulation, time: Duration) {
+        self.process.suspend();
+        simulation.run_for(time);
+        *self.stopped.lock().unwrap() += time;
+        self.process.resume();
+    }
+}
+
+impl Runtime for Guest {
+    fn now(&self) -> Instant {
+        self.process.now() - *self.stopped.lock().unwrap()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+        self.process.sleep(duration)
+    }
+
+    fn spawn(&self, future: BoxFuture<()>) {
+        self.process.spawn(future);
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        self.process.fill_random(bytes);
+    }
+}
+
+/// Three servers, a holder whose clock may stand still, and another client.
+struct Pair {
+    simulation: Simulation,
+    guest: Guest,
+    nodes: Vec<Arc<dyn LockNode>>,
+    nodes_of_other: Vec<Arc<dyn LockNode>>,
+    holder: Redlock,
+    other: (Redlock, Process),
+}
+
+impl Pair {
+    fn new() -> Self {
+        let simulation = Simulation::new(1);
+        let network = Network::new(&simulation, Transport::Streams);
+        network.servers(3);
+        network.set_longest_ttl(LONGEST_TTL);
+        let guest = Guest { process: simulation.process("guest"), stopped: Arc::default() };
+        let runtime: Arc<dyn Runtime> = Arc::new(guest.clone());
+        let nodes = network.nodes_on(0, &runtime);
+        let holder = Redlock::builder(guest.clone()).nodes(nodes.clone()).build().unwrap();
+        let process = simulation.process("other");
+        let nodes_of_other = network.nodes_on(1, &process.runtime());
+        let other = Redlock::builder(process.clone()).nodes(nodes_of_other.clone()).build().unwrap();
+        simulation.run_for(3 * SECOND);
+        Self { simulation, guest, nodes, nodes_of_other, holder, other: (other, process) }
+    }
+
+    fn hold(&self) -> Guard {
+        self.simulation.block_on(&self.guest.process, self.holder.lock("a", LONGEST_TTL)).unwrap()
+    }
+
+    /// Returns the lock of the other client, if it acquires one now.
+    fn second(&self) -> Option<Guard> {
+        let (other, process) = &self.other;
+        self.simulation.block_on(process, other.lock("a", LONGEST_TTL).try_now()).unwrap()
+    }
+
+    /// Returns the reasons for which nodes do not count for the holder.
+    fn reasons(&self) -> Vec<Option<QuarantineReason>> {
+        reasons(&self.nodes)
+    }
+}
+
+/// The clock of a suspended machine counts the suspension, and no server seems to have jumped.
+#[test]
+fn a_client_that_is_suspended_loses_its_lock_and_excludes_no_node() {
+    let pair = Pair::new();
+    let guard = pair.hold();
+    pair.guest.process.suspend();
+    pair.simulation.run_for(LONGEST_TTL);
+    pair.guest.process.resume();
+    assert!(!guard.is_held() && pair.second().is_some());
+    pair.simulation.run_for(3 * SECOND);
+    assert_eq!([None; 3], pair.reasons()[..]);
+}
+
+/// Outside of the guarantee: the clock of the holder stood still, as if its host had stopped a virtual machine.
+///
+/// The holder relies on its lock for as long as the clock stood still, and at most for the TTL. It notices a jump of all
+/// servers within about a second. It cannot know that they have not jumped, so it renews their stamps, and no client
+/// acquires or extends a lock until the quarantine is over.
+#[test]
+fn a_client_whose_clock_stood_still_relies_on_a_lost_lock_and_quarantines_all_nodes() {
+    let pair = Pair::new();
+    let guard = pair.hold();
+    pair.guest.stop(&pair.simulation, LONGEST_TTL);
+    let second = pair.second();
+    assert!(guard.is_held() && second.is_some());
+    pair.simulation.run_for(SECOND + SECOND / 10);
+    assert_eq!([JUMPED; 3], pair.reasons()[..]);
+    let (process, lease) = (&pair.guest.process, guard.lease());
+    let error =
+        pair.simulation.block_on(process, async move { lease.extend(LONGEST_TTL).await }).unwrap_err();
+    assert_eq!((ErrorKind::NoQuorum, LeaseState::AtRisk), (error.kind(), guard.state()));
+    pair.simulation.run_for(2 * SECOND);
+    assert_eq!([Some(QuarantineReason::Recent); 3], reasons(&pair.nodes_of_other)[..]);
+    assert!(guard.remaining() > 6 * SECOND, "{:?}", guard.remaining());
+    pair.simulation.run_for(guard.remaining());
+    assert!(matches!(guard.state(), LeaseState::Lost(_)));
+    pair.simulation.run_for(5 * SECOND);
+    assert_eq!([None; 3], pair.reasons()[..]);
+    assert_eq!([None; 3], reasons(&pair.nodes_of_other)[..]);
 }
