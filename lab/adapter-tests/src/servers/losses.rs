@@ -33,9 +33,11 @@ impl Witness {
     /// Records a lease that was granted or extended just now, and counts the others that are valid.
     pub(super) fn record(&self, lease: &Lease) {
         let mut leases = self.leases.lock().unwrap();
-        leases.retain(Lease::is_held);
+        // A loss is reported before the validity ends, and others are excluded until then.
+        let is_valid = |lease: &Lease| !lease.remaining().is_zero();
+        leases.retain(is_valid);
         let others = leases.iter().filter(|other| other.fingerprint() != lease.fingerprint());
-        let overlaps = others.filter(|other| other.is_held() && lease.is_held()).count();
+        let overlaps = others.filter(|other| is_valid(other) && is_valid(lease)).count();
         self.overlaps.fetch_add(overlaps as u64, Ordering::Relaxed);
         self.grants.fetch_add(1, Ordering::Relaxed);
         leases.push(lease.clone());
