@@ -33,9 +33,12 @@ pub(crate) struct Proxy {
 }
 
 /// Starts a proxy for each server, and returns them with their addresses.
-pub(crate) fn proxies(servers: &[RedisServer], links: &[Link]) -> (Vec<Proxy>, Vec<String>) {
+pub(crate) fn proxies<'a>(
+    servers: impl IntoIterator<Item = &'a RedisServer>,
+    links: &[Link],
+) -> (Vec<Proxy>, Vec<String>) {
     let proxies: Vec<_> =
-        servers.iter().zip(links).map(|(server, link)| Proxy::start(server.port(), *link)).collect();
+        servers.into_iter().zip(links).map(|(server, link)| Proxy::start(server.port(), *link)).collect();
     let urls = proxies.iter().map(|proxy| format!("redis://127.0.0.1:{}", proxy.port)).collect();
     (proxies, urls)
 }

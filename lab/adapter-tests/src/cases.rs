@@ -4,8 +4,8 @@ use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, change, clocks, cluster, contention, costs, crowd, extension,
     failover, failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits,
-    losses, majority_down, minority_down, node_lists, observing, outages, positions, prefixes, processes,
-    programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
+    losses, majority_down, minority_down, node_lists, observing, outages, pauses, positions, prefixes,
+    processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -450,6 +450,9 @@ macro_rules! __cases {
                 a_rolling_restart_under_load_fails_no_lock
                 after_a_power_cut_locks_are_granted_when_the_quarantine_is_over
                 after_a_power_cut_vouching_ends_the_quarantine
+            }
+            pauses {
+                pauses_and_delays_are_no_jump_of_a_clock
             }
             positions {
                 three_waiters_are_counted_and_a_fourth_knows_its_position

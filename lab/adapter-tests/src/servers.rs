@@ -28,6 +28,7 @@ pub(crate) mod minority_down;
 pub(crate) mod node_lists;
 pub(crate) mod observing;
 pub(crate) mod outages;
+pub(crate) mod pauses;
 pub(crate) mod positions;
 pub(crate) mod prefixes;
 pub(crate) mod processes;

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use redlock_core::kind::Owned;
 use redlock_core::{DetachedLease, Guard, KeepAlive, Lease, Redlock};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::Outcome;
+use super::{Outcome, input};
 
 pub(super) async fn main(redlock: &Redlock, how: &str, lock: &[&str]) -> Outcome<()> {
     match (how, lock) {
@@ -134,17 +134,4 @@ async fn resume(redlock: &Redlock) -> Outcome<()> {
 async fn read_lease(lines: &mut UnboundedReceiver<String>) -> Outcome<DetachedLease> {
     let line = lines.recv().await.ok_or("no lease in the input")?;
     Ok(serde_json::from_str(&line)?)
-}
-
-/// Returns the lines of standard input.
-fn input() -> UnboundedReceiver<String> {
-    let (sender, lines) = unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
 }

@@ -24,8 +24,13 @@ pub(super) struct Holder {
 impl Holder {
     pub(super) fn start<A: Adapter>(servers: &[RedisServer], how: &str, lock: &[&str]) -> Self {
         let nodes: Vec<_> = servers.iter().map(RedisServer::url).collect();
+        Self::run::<A>(&[&["hold", &nodes.join(","), how], lock].concat())
+    }
+
+    /// Starts the process of an adapter with these arguments.
+    pub(super) fn run<A: Adapter>(arguments: &[&str]) -> Self {
         let mut command = Command::new(program(A::PROCESS));
-        command.args(["hold", &nodes.join(","), how]).args(lock).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
