@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     /// Servers do not count if another program lists other servers. Set it in all programs
     #[arg(long, global = true)]
     pub(crate) node_lists_must_agree: bool,
-    /// Prints nothing to stderr
+    /// Prints no messages and no reports
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Prints each step to stderr; if repeated, prints the log of the library, too

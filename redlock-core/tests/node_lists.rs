@@ -607,9 +607,26 @@ fn a_program_with_both_lists_notices_programs_that_are_two_steps_apart() {
             assert_eq!((new.len(), old.len()), (difference.own_nodes(), difference.other_nodes()));
             let common = old.iter().any(|node| new.contains(node));
             assert_eq!(if common { 3 } else { 1 }, recording.of(DIFFER).len(), "{old:?} {new:?}");
+            let announced = || {
+                let redlock = programs[1].redlock.clone();
+                world
+                    .simulation
+                    .block_on(&programs[1].process, async move { redlock.announced_lists().await })
+            };
+            let found = |nodes: &[AnnouncedLists], count: usize| {
+                let mut lists = nodes.iter().flat_map(AnnouncedLists::lists);
+                lists.any(|list| {
+                    list.found_difference() && list.lists().len() == 1 && list.lists()[0].0 == count
+                })
+            };
+            let nodes = announced();
+            assert!(found(&nodes, old.len()) && found(&nodes, new.len()), "{nodes:?}");
             programs[0].process.kill();
             world.simulation.run_for(45 * SECOND);
             assert_eq!(None, world.difference(&programs[1]));
+            // With a common node, the new program has found the old one itself, and says so for longer.
+            let nodes = announced();
+            assert!(common || !found(&nodes, old.len()) && !found(&nodes, new.len()), "{nodes:?}");
         }
     });
 }

@@ -148,10 +148,12 @@ impl AnnouncedList {
         self.expires_in
     }
 
-    /// Returns whether a program with these lists has found another list, so that it and that program can hold one lock.
+    /// Returns whether a program with these lists and another program can hold one lock, because it has found the list of
+    /// that program, or because this program sees both lists.
     ///
     /// The other list may be one that this program agrees with: during a change of the nodes, programs with only the
-    /// previous list and programs with only the new one find each other.
+    /// previous list and programs with only the new one do not exclude each other. They find each other only if they have a
+    /// node in common.
     ///
     /// ```
     /// # use redlock_core::AnnouncedList;
@@ -187,6 +189,8 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
     };
     let start = handle.now();
     let compared = lists.compare(handle, true).await;
+    let all_announced = compared.nodes.iter().map(|seen| &seen.announced);
+    let others_differ = compared.servers.compare_others(&all_announced) != Finding::Equal;
     let of_node = |(index, seen): (usize, &Seen)| {
         let report = |outcome: &Outcome| {
             let outcome = outcome.clone();
@@ -201,21 +205,26 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
             label: handle.label(index).to_owned(),
             server: seen.server,
             error: seen.failure.as_ref().map(report),
-            lists: all.filter_map(|listed| AnnouncedList::new(&compared.servers, listed)).collect(),
+            lists: all
+                .filter_map(|listed| AnnouncedList::new(&compared.servers, listed, others_differ))
+                .collect(),
         }
     };
     compared.nodes.iter().enumerate().map(of_node).collect()
 }
 
 impl AnnouncedList {
-    /// Reads an announcement; `None` if it is none.
-    fn new(servers: &Servers, (place, listed): (Place, &Listed)) -> Option<Self> {
+    /// Reads an announcement; `None` if it is none. `others_differ` if one program lists only the nodes, and another one only
+    /// the previous nodes.
+    fn new(servers: &Servers, (place, listed): (Place, &Listed), others_differ: bool) -> Option<Self> {
+        let lists = servers.read(&listed.token)?;
+        let has_one_of_two = others_differ && lists.single().is_some();
         Some(Self {
-            lists: servers.read(&listed.token)?,
+            lists,
             owner: Lists::owner(&listed.token).map(str::to_owned),
             expires_in: listed.remaining,
             differs: servers.compare(listed) != Finding::Equal,
-            found_difference: place == Place::Other,
+            found_difference: place == Place::Other || has_one_of_two,
         })
     }
 }
