@@ -14,26 +14,49 @@
 //! - The new owner replies `MOVED` until it has the slot. It would accept a request behind `ASKING`, which is never sent:
 //!   after a migration that was canceled, such a late request could set a key that the former owner has set, too.
 //!
-//! Such a reply is an error, as is any other. It makes the surveyor ask again, and the caller repeats the request.
+//! Such a reply is an error, as is any other, and the caller repeats the request. After `MOVED`, the surveyor asks again
+//! at once.
+//!
+//! # Stamps
+//!
+//! A server counts by its [stamp](crate::admission), a key that it must have a slot for. All programs have to use the same
+//! one, because a stamp is also how they share what each of them notices: jumps of the clock, the longest TTL, and that
+//! an operator vouches. Each map determines the stamp of a master: see [`Master::stamp`](routes::Master::stamp).
+//! Maps of several programs differ while slots move, so that alone is not sufficient:
+//!
+//! 1. When another number than before is the least one, the program keeps both stamps. The [successor](Shard::successor)
+//!    has a connection of its own, over which it is checked like any other. The program uses the former stamp until the
+//!    server counts by the new one, unless its slot is moved to another server. It then drops the former one.
+//! 2. A stamp that is new to a server is younger than a quarantine, which lasts for 14 s at least. Thus no program uses it
+//!    within that time.
+//! 3. A map is older than [`CONFIRMED_FOR`] for no vote that counts, and each survey applies 1 to all shards in use. So
+//!    within a few seconds, which are less than the time in 2, every program that runs keeps the new stamp.
+//! 4. Hence, when the first program uses the new stamp, all others keep it as well: what they notice is in it. Before that,
+//!    all of them use the former one. A program that starts meanwhile uses neither until it counts by the new one.
+//!
+//! What no connection shows remains: see the limits of resharding in `docs/operating.md`.
 
 pub(crate) mod map;
+pub(crate) mod routes;
 pub(crate) mod slot;
 pub(crate) mod survey;
 pub(crate) mod surveyor;
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::Event;
 use redlock_core::node::{
     Admission, Begun, ConnectionId, Exchange, LockNode, NodeError, NodeErrorKind, Profile, Quarantine,
-    QuarantineReason, Reply, Request, ServerId, Status,
+    QuarantineReason, Reply, Request, Status,
 };
 use redlock_core::runtime::Instant;
 use redlock_core::{Error, Resource};
 
-use self::map::{Map, Owner};
+use self::map::Owner;
+use self::routes::{Master, Numbered, Routes};
 use self::slot::slot;
 use crate::cluster_members::ClusterMembers;
 use crate::connection::Connector;
@@ -60,8 +83,8 @@ pub(crate) struct Cluster<C: Connector> {
 }
 
 struct State<C: Connector> {
-    /// The last map of a majority.
-    map: Map,
+    /// Of the last map of a majority.
+    routes: Arc<Routes>,
     /// The time of the questions for this map.
     asked: Option<Instant>,
     /// The reason why the last survey found no map.
@@ -84,11 +107,17 @@ struct State<C: Connector> {
 
 /// The master of a shard.
 struct Shard<C: Connector> {
-    server: ServerNode<C>,
     owner: Owner,
-    /// The slot of its stamp.
-    stamp: u16,
-    /// Distinguishes its connections from those of all other shards.
+    in_use: Stamped<C>,
+    /// The same server with the stamp that the map determines, until it counts by that one.
+    successor: Option<Stamped<C>>,
+}
+
+/// A server that counts by one stamp.
+struct Stamped<C: Connector> {
+    server: ServerNode<C>,
+    stamp: Numbered,
+    /// Distinguishes its connections from all others of the node.
     number: u64,
 }
 
@@ -96,7 +125,7 @@ impl<C: Connector> ClusterNode<C> {
     /// Creates the node of a connector that [leads to a cluster](Connector::cluster).
     pub(crate) fn new(connector: C, options: &Options) -> Self {
         let state = State {
-            map: Map::default(),
+            routes: Arc::default(),
             asked: None,
             reason: None,
             surveys: 0,
@@ -158,40 +187,34 @@ impl<C: Connector> ClusterNode<C> {
     /// Begins a request that the owner of a slot carries out.
     fn begin_at(&self, slot: u16, request: &Request) -> Result<Begun, Begun> {
         let mut state = self.confirmed()?;
-        let owner = match state.map.owner(slot) {
-            Ok(owner) => owner.clone(),
-            Err(reason) => {
-                drop(state);
-                self.0.want_survey();
-                return Err(Begun::failed(NodeError::unavailable(reason)));
-            }
-        };
-        let identity = state.map.owner(0).ok().map(|first| ServerId::new(&first.id));
-        let (shard, replaced) = state.shard(&owner, &self.0);
-        let (server, number) = (shard.server.clone(), shard.number);
+        let routes = Arc::clone(&state.routes);
+        let unavailable = |reason| Begun::failed(NodeError::unavailable(reason));
+        let master = routes.master(slot).map_err(unavailable)?;
+        let (used, replaced) = state.in_use(master, &self.0);
+        let (server, number) = (used.server.clone(), used.number);
         drop(state);
         drop(replaced);
         let Exchange { connection, reply, .. } = match server.begin(request) {
             Begun::Sent(exchange) => exchange,
             connecting @ Begun::Connecting(_) => return Err(connecting),
         };
-        let (cluster, is_vote) = (Arc::clone(&self.0), request.is_vote());
+        let (cluster, is_vote, id) = (Arc::clone(&self.0), request.is_vote(), master.owner.id.clone());
         Ok(Begun::Sent(Exchange {
             connection: connection.map(|connection| of_shard(connection, number)),
-            server: identity,
-            reply: Box::pin(async move { cluster.judge(slot, &owner.id, is_vote, reply.await) }),
+            server: routes.identity(),
+            reply: Box::pin(async move { cluster.judge(slot, &id, is_vote, reply.await) }),
         }))
     }
 
     /// Vouches for the data of all shards, one after the other.
     fn vouch(&self) -> Result<Begun, Begun> {
         let mut state = self.confirmed()?;
-        let owners = state.map.confirmed().map(|owners| owners.into_iter().cloned().collect::<Vec<_>>());
-        let owners = owners.map_err(|reason| Begun::failed(NodeError::unavailable(reason)))?;
+        let routes = Arc::clone(&state.routes);
+        let masters = routes.all().map_err(|reason| Begun::failed(NodeError::unavailable(reason)))?;
         let (mut servers, mut replaced) = (Vec::new(), Vec::new());
-        for owner in &owners {
-            let (shard, before) = state.shard(owner, &self.0);
-            servers.push(shard.server.clone());
+        for master in masters {
+            let (_, before) = state.in_use(master, &self.0);
+            servers.extend(state.shards.get(&master.owner.id).into_iter().flat_map(Shard::servers).cloned());
             replaced.extend(before);
         }
         drop(state);
@@ -251,17 +274,17 @@ impl<C: Connector> Cluster<C> {
         is_vote: bool,
         reply: Result<Reply, NodeError>,
     ) -> Result<Reply, NodeError> {
-        let reply = reply.map_err(|error| match explained(slot, &error) {
-            Some(explained) => {
+        let reply = reply.map_err(|error| {
+            let Some((explained, is_map_wrong)) = explained(slot, &error) else { return error };
+            if is_map_wrong {
                 self.want_survey();
-                explained
             }
-            None => error,
+            explained
         })?;
         let is_confirmed = || {
             let state = locked(&self.state);
             state.is_confirmed(self.options.runtime.now())
-                && state.map.owner(slot).is_ok_and(|owner| owner.id == id)
+                && state.routes.master(slot).is_ok_and(|master| master.owner.id == id)
         };
         if !is_vote || is_confirmed() {
             return Ok(reply);
@@ -271,19 +294,20 @@ impl<C: Connector> Cluster<C> {
     }
 }
 
-/// Returns the explanation of an error reply of a server that does not have the slot, or not all of its keys.
-fn explained(slot: u16, error: &NodeError) -> Option<NodeError> {
+/// Returns the explanation of an error reply of a server that does not have the slot, or not all of its keys, and whether
+/// the map is wrong.
+fn explained(slot: u16, error: &NodeError) -> Option<(NodeError, bool)> {
     if error.kind() != NodeErrorKind::Rejected {
         return None;
     }
     let reply = error.to_string();
-    let reason = match reply.split(' ').next()? {
-        "MOVED" => "is at another master",
-        "ASK" | "TRYAGAIN" => "is being moved to another master",
-        "CLUSTERDOWN" => "is not served: its master does not reach a majority of the masters",
+    let (reason, is_map_wrong) = match reply.split(' ').next()? {
+        "MOVED" => ("is at another master", true),
+        "ASK" | "TRYAGAIN" => ("is being moved to another master", false),
+        "CLUSTERDOWN" => ("is not served: its master does not reach a majority of the masters", false),
         _ => return None,
     };
-    Some(NodeError::rejected(format!("slot {slot} {reason} ({reply})")))
+    Some((NodeError::rejected(format!("slot {slot} {reason} ({reply})")), is_map_wrong))
 }
 
 impl<C: Connector> State<C> {
@@ -292,29 +316,84 @@ impl<C: Connector> State<C> {
         self.asked.is_some_and(|asked| now < asked + CONFIRMED_FOR)
     }
 
-    /// Returns the shard of a master, and the one that it replaces. The caller drops that without the mutex.
-    fn shard(&mut self, owner: &Owner, cluster: &Cluster<C>) -> (&Shard<C>, Option<Shard<C>>) {
-        let is_usable =
-            self.shards.get(&owner.id).is_some_and(|shard| shard.is_of(&self.map) && shard.owner == *owner);
+    /// Returns the server of a master with the stamp in use, and the shard that it replaces. The caller drops that without
+    /// the mutex.
+    fn in_use(&mut self, master: &Master, cluster: &Cluster<C>) -> (&Stamped<C>, Option<Shard<C>>) {
+        let Master { owner, stamp } = master;
+        let is_usable = self.shards.get(&owner.id).is_some_and(|shard| shard.is_usable(&self.routes, owner));
         let mut replaced = None;
         if !is_usable {
-            let (tag, stamp) = self.map.stamp_of(owner);
-            let members = cluster.members();
-            let shard =
-                options::Shard { stamp: StampKey::Tagged(tag), cluster: cluster.connector.label().into() };
-            let options = cluster.options.of_a_shard(shard);
-            let server = ServerNode::new((members.server)(&owner.host, owner.port), &options);
-            if let Some(timeout) = self.node_timeout {
-                server.set_node_timeout(timeout);
-            }
-            if let Some(factor) = self.clock_drift_factor {
-                server.set_clock_drift_factor(factor);
-            }
-            self.created += 1;
-            let shard = Shard { server, owner: owner.clone(), stamp, number: self.created };
-            replaced = self.shards.insert(owner.id.clone(), shard);
+            // The successor may have the right stamp already, over its own connection.
+            let before = self.shards.remove(&owner.id);
+            let (in_use, former) = match before {
+                Some(Shard { owner: same, successor: Some(successor), in_use })
+                    if same == *owner && successor.stamp == *stamp =>
+                {
+                    (successor, Some(Shard { owner: same, in_use, successor: None }))
+                }
+                before => (self.stamped(owner, *stamp, cluster), before),
+            };
+            replaced = former;
+            let shard = Shard { owner: owner.clone(), in_use, successor: None };
+            self.shards.insert(owner.id.clone(), shard);
         }
-        (&self.shards[&owner.id], replaced)
+        (&self.shards[&owner.id].in_use, replaced)
+    }
+
+    /// Lets each shard follow the stamp that the map determines. Returns what is not needed any more.
+    ///
+    /// The caller drops that without the mutex.
+    fn follow_stamps(&mut self, cluster: &Cluster<C>) -> Vec<Stamped<C>> {
+        let mut gone = Vec::new();
+        let routes = Arc::clone(&self.routes);
+        for master in routes.masters() {
+            let Some(shard) = self.shards.get(&master.owner.id) else { continue };
+            // If its stamp is elsewhere, the next request replaces it. If the masters do not agree yet, it waits.
+            let is_here = |confirmed: &Master| confirmed.owner.id == shard.owner.id;
+            if shard.owner != master.owner || !routes.master(shard.in_use.stamp.slot).is_ok_and(is_here) {
+                continue;
+            }
+            let is_followed = |next: &Stamped<C>| next.stamp == master.stamp;
+            let successor = match &shard.successor {
+                _ if shard.in_use.stamp == master.stamp => None,
+                Some(successor) if is_followed(successor) => continue,
+                _ => Some(self.stamped(&master.owner, master.stamp, cluster)),
+            };
+            if let Some(successor) = &successor {
+                successor.server.connect();
+            }
+            if let Some(shard) = self.shards.get_mut(&master.owner.id) {
+                gone.extend(mem::replace(&mut shard.successor, successor));
+            }
+        }
+        for shard in self.shards.values_mut() {
+            let counts = |next: &mut Stamped<C>| next.server.status().quarantine.is_none();
+            if let Some(successor) = shard.successor.take_if(counts) {
+                gone.push(mem::replace(&mut shard.in_use, successor));
+            }
+        }
+        gone
+    }
+
+    /// Creates a server that counts by a stamp.
+    fn stamped(&mut self, owner: &Owner, stamp: Numbered, cluster: &Cluster<C>) -> Stamped<C> {
+        let key = StampKey::Numbered(stamp.number);
+        let shard = options::Shard { stamp: key, cluster: cluster.connector.label().into() };
+        let options = cluster.options.of_a_shard(shard);
+        let server = ServerNode::new((cluster.members().server)(&owner.host, owner.port), &options);
+        if let Some(timeout) = self.node_timeout {
+            server.set_node_timeout(timeout);
+        }
+        if let Some(factor) = self.clock_drift_factor {
+            server.set_clock_drift_factor(factor);
+        }
+        self.created += 1;
+        Stamped { server, stamp, number: self.created }
+    }
+
+    /// Returns the servers with the stamps in use.
+    fn servers(&self) -> impl Iterator<Item = &ServerNode<C>> {
+        self.shards.values().map(|shard| &shard.in_use.server)
     }
 }
 
@@ -332,8 +411,7 @@ impl<C: Connector> LockNode for ClusterNode<C> {
 
     /// There is no quarantine while the votes of any shard count. Otherwise, it is the shortest one.
     fn status(&self) -> Status {
-        let servers: Vec<_> =
-            locked(&self.0.state).shards.values().map(|shard| shard.server.clone()).collect();
+        let servers: Vec<_> = locked(&self.0.state).servers().cloned().collect();
         let statuses: Vec<_> = servers.iter().map(ServerNode::status).collect();
         let rate = statuses.iter().filter_map(|status| status.clock_rate).max_by_key(|rate| rate.ppm);
         let status = Status::default().with_clock_rate(rate);
@@ -393,7 +471,7 @@ impl<C: Connector> Cluster<C> {
     fn with_setting(&self, change: impl FnOnce(&mut State<C>)) -> Vec<ServerNode<C>> {
         let mut state = locked(&self.state);
         change(&mut state);
-        state.shards.values().map(|shard| shard.server.clone()).collect()
+        state.shards.values().flat_map(Shard::servers).cloned().collect()
     }
 
     fn members(&self) -> &ClusterMembers<C> {
@@ -402,9 +480,14 @@ impl<C: Connector> Cluster<C> {
 }
 
 impl<C: Connector> Shard<C> {
-    /// Returns whether no other master has the slot of its stamp.
-    fn is_of(&self, map: &Map) -> bool {
-        map.owner(self.stamp).map_or(true, |owner| owner.id == self.owner.id)
+    /// Returns whether it is still the server of this master, and no other master has the slot of its stamp.
+    fn is_usable(&self, routes: &Routes, owner: &Owner) -> bool {
+        self.owner == *owner && !routes.is_elsewhere(self.in_use.stamp.slot, &owner.id)
+    }
+
+    /// Returns the server with each stamp that this program keeps.
+    fn servers(&self) -> impl Iterator<Item = &ServerNode<C>> {
+        [&self.in_use].into_iter().chain(&self.successor).map(|stamped| &stamped.server)
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Options {
     pub(crate) strict_clocks: bool,
     /// The longest TTL of nodes whose server may be a promoted replica, if none is set.
     of_promoted: Arc<Longest>,
-    /// What is special about the server if it is a shard of a cluster.
+    /// Set if the server is a shard of a cluster: the stamp and the label that it then has.
     pub(crate) shard: Option<Shard>,
     pub(crate) certificates: Arc<Certificates>,
     /// The callback for the login, if there is one.

@@ -45,6 +45,11 @@ impl<C: Connector> ServerNode<C> {
         matches!(self.0.conn.state(), State::Up(_))
     }
 
+    /// Begins to connect, as the first request does.
+    pub(crate) fn connect(&self) {
+        self.0.start();
+    }
+
     /// Begins a request over a connection.
     fn over(&self, link: Arc<Link<C::Connection>>, server: Option<ServerId>, request: &Request) -> Exchange {
         if matches!(request, Request::Watch(_) | Request::WatchShared(_)) && link.server.pushes.is_err() {

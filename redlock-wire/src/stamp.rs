@@ -11,14 +11,14 @@ pub(crate) enum StampKey {
     /// `redlock:admission`.
     Plain,
     /// `redlock:admission:{7}`, with a number as the hash tag: the key of a shard of a cluster.
-    Tagged(u32),
+    Numbered(u32),
 }
 
 impl StampKey {
     pub(crate) fn name(self) -> Cow<'static, [u8]> {
         match self {
             Self::Plain => Cow::Borrowed(STAMP),
-            Self::Tagged(tag) => Cow::Owned([STAMP, format!(":{{{tag}}}").as_bytes()].concat()),
+            Self::Numbered(number) => Cow::Owned([STAMP, format!(":{{{number}}}").as_bytes()].concat()),
         }
     }
 }
@@ -30,6 +30,6 @@ mod tests {
     #[test]
     fn the_key_of_a_shard_has_a_hash_tag() {
         assert_eq!(b"redlock:admission", &*StampKey::Plain.name());
-        assert_eq!(b"redlock:admission:{7}", &*StampKey::Tagged(7).name());
+        assert_eq!(b"redlock:admission:{7}", &*StampKey::Numbered(7).name());
     }
 }

@@ -1,11 +1,9 @@
 //! The decision which server has a slot, from what the masters of a cluster state.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use super::slot::{SLOTS, slot};
-
-/// The limit of the numbers that are the tags of stamps. Each slot is that of several numbers below it.
-const TAGS: u32 = 1 << 20;
+use super::slot::SLOTS;
 
 /// The master of some slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +38,8 @@ struct Seen {
 pub(crate) struct View {
     /// The identity of the server, if it is a master of slots. Only these vote on a failover.
     voter: Option<String>,
+    /// The least identity of all servers in the cluster, replicas included.
+    least: Option<String>,
     masters: Vec<Seen>,
     /// The first and the last slot of each range, and the index of its master. Sorted.
     ranges: Vec<(u16, u16, usize)>,
@@ -49,13 +49,17 @@ impl View {
     /// Reads the reply of a server. `asked` is the host at which it was asked: a server that has not met others does
     /// not know its own address. `by_name`: whether host names replace IP addresses, where servers announce them.
     pub(crate) fn read(text: &str, asked: &str, by_name: bool) -> Option<Self> {
-        let mut view = Self { voter: None, masters: Vec::new(), ranges: Vec::new() };
+        let mut view = Self { voter: None, least: None, masters: Vec::new(), ranges: Vec::new() };
         let mut knows_itself = false;
         for line in text.lines().filter(|line| !line.is_empty()) {
             let mut words = line.split(' ');
             let (id, address, flags) = (words.next()?, words.next()?, words.next()?);
             let flag = |name: &str| flags.split(',').any(|flag| flag == name);
             knows_itself |= flag("myself");
+            // Until servers have met, their identities are random.
+            if !flag("handshake") && view.least.as_deref().is_none_or(|least| id < least) {
+                view.least = Some(id.to_owned());
+            }
             // The master, two times, the epoch, and the state of the link.
             let slots: Vec<_> = words.skip(5).filter_map(range).collect();
             if !flag("master") || slots.is_empty() {
@@ -104,9 +108,9 @@ fn host_and_port(address: &str, by_name: bool) -> Option<(&str, u16)> {
 }
 
 /// The views of the masters at one time.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Map {
-    /// At most one of each server.
+    /// At most one of each server. Sorted by their identities, so that the order of the replies makes no other map.
     views: Vec<View>,
     /// The servers that have not replied, and why.
     failures: Vec<String>,
@@ -115,8 +119,11 @@ pub(crate) struct Map {
 impl Map {
     /// Records the reply of a server.
     pub(crate) fn hear(&mut self, view: View) {
-        if view.voter.is_some() && self.views.iter().all(|other| other.voter != view.voter) {
-            self.views.push(view);
+        if view.voter.is_none() {
+            return;
+        }
+        if let Err(place) = self.views.binary_search_by(|other| other.voter.cmp(&view.voter)) {
+            self.views.insert(place, view);
         }
     }
 
@@ -159,51 +166,56 @@ impl Map {
     pub(crate) fn owner(&self, slot: u16) -> Result<&Owner, String> {
         self.check()?;
         let (_, required) = self.required();
-        let seen = || self.views.iter().filter_map(|view| view.owner(slot));
-        let votes = |id: &str| seen().filter(|other| other.is_up && other.owner.id == id).count();
+        let votes = |id: &str| self.seen(slot).filter(|other| other.is_up && other.owner.id == id).count();
         // Usually the first one has all votes.
-        if let Some(confirmed) = seen().find(|seen| seen.is_up && votes(&seen.owner.id) >= required) {
-            return Ok(&confirmed.owner);
+        let confirmed = self.seen(slot).find(|seen| seen.is_up && votes(&seen.owner.id) >= required);
+        confirmed.map(|confirmed| &confirmed.owner).ok_or_else(|| self.reason(slot))
+    }
+
+    /// Returns the reason why no master is confirmed for a slot.
+    pub(crate) fn reason(&self, slot: u16) -> String {
+        if let Err(reason) = self.check() {
+            return reason;
         }
-        Err(match (seen().next(), seen().find(|seen| !seen.is_up)) {
+        match (self.seen(slot).next(), self.seen(slot).find(|seen| !seen.is_up)) {
             (None, _) => format!("no master of the cluster has slot {slot}"),
             (_, Some(down)) => {
                 format!("masters of the cluster see {} down, which has slot {slot}", down.owner)
             }
             _ => format!("the masters of the cluster do not agree yet which of them has slot {slot}"),
-        })
-    }
-
-    /// Returns the least number that, as a hash tag, leads to a slot of this master, and this slot.
-    ///
-    /// Programs with the same map thus agree on the key of a stamp. The numbers are spread over the slots like by
-    /// chance, so a few slots that are moved are rarely that of a stamp.
-    pub(crate) fn stamp_of(&self, owner: &Owner) -> (u32, u16) {
-        let tags = (0..TAGS).map(|tag| (tag, slot(tag.to_string().as_bytes())));
-        let mut own = tags.filter(|(_, slot)| self.owner(*slot).is_ok_and(|other| other.id == owner.id));
-        own.next().unwrap_or((0, slot(b"0")))
-    }
-
-    /// Returns the masters that are confirmed for any slot.
-    ///
-    /// # Errors
-    ///
-    /// The reason for which a slot of any master has no confirmed one.
-    pub(crate) fn confirmed(&self) -> Result<Vec<&Owner>, String> {
-        self.check()?;
-        let mut owners: Vec<&Owner> = Vec::new();
-        for (first, ..) in self.views.iter().flat_map(|view| &view.ranges) {
-            let owner = self.owner(*first)?;
-            if owners.iter().all(|other| other.id != owner.id) {
-                owners.push(owner);
-            }
         }
-        Ok(owners)
+    }
+
+    /// Returns the master of a slot in each view that names one.
+    fn seen(&self, slot: u16) -> impl Iterator<Item = &Seen> {
+        self.views.iter().filter_map(move |view| view.owner(slot))
+    }
+
+    /// Returns whether any view names a master of this slot.
+    pub(crate) fn names(&self, slot: u16) -> bool {
+        self.seen(slot).next().is_some()
+    }
+
+    /// Returns slots in ascending order. All slots from one of them to the next have the same master in each view.
+    pub(crate) fn first_slots(&self) -> BTreeSet<u16> {
+        let ranges = self.views.iter().flat_map(|view| &view.ranges);
+        let ends = ranges.flat_map(|(first, last, _)| [*first, last + 1]);
+        ends.chain([0]).filter(|slot| *slot < SLOTS).collect()
+    }
+
+    /// Returns the least identity of all servers, if a majority of the masters agrees.
+    pub(crate) fn least_server(&self) -> Option<&str> {
+        self.check().ok()?;
+        let (_, required) = self.required();
+        let mut named = self.views.iter().filter_map(|view| view.least.as_deref());
+        named.find(|id| {
+            self.views.iter().filter(|view| view.least.as_deref() == Some(*id)).count() >= required
+        })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Returns the view of a server, from `ID FLAGS SLOTS` for each master.
@@ -217,7 +229,7 @@ mod tests {
         View::read(&lines.iter().map(line).collect::<String>(), "h", false).unwrap()
     }
 
-    fn map(views: &[&[&str]]) -> Map {
+    pub(crate) fn map(views: &[&[&str]]) -> Map {
         let mut map = Map::default();
         for lines in views {
             map.hear(view(lines));
@@ -296,19 +308,10 @@ mod tests {
         let both = map(&[A, &b]);
         assert_eq!(Ok("a"), owner(&both, 98));
         assert!(owner(&both, 99).unwrap_err().contains("do not agree yet which of them has slot 99"));
-        assert!(both.confirmed().is_err());
         let c = ["a master 0-98", "b master 99-16383", "c myself,master 100"];
         assert_eq!(Ok("b"), owner(&map(&[A, &b, &c]), 99));
         let gap = ["a myself,master 1-16383"];
         assert_eq!("no master of the cluster has slot 0", owner(&map(&[&gap]), 0).unwrap_err());
-    }
-
-    #[test]
-    fn the_confirmed_masters_are_each_there_once() {
-        let a = ["a myself,master 0-9 20-29", "b master 10-19"];
-        let b = ["a master 0-9 20-29", "b myself,master 10-19"];
-        let ids: Vec<_> = map(&[&a, &b]).confirmed().unwrap().iter().map(|owner| owner.id.clone()).collect();
-        assert_eq!(["a", "b"], *ids);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use redlock_core::runtime::Instant;
 
 use super::map::Map;
+use super::routes::Routes;
 use super::survey::{Surveys, limit};
 use super::{Cluster, State};
 use crate::connection::Connector;
@@ -54,7 +55,7 @@ impl<C: Connector> Cluster<C> {
     /// Publishes the result of a survey. Returns the reason why it is not used, or `None` if this surveyor was replaced.
     fn publish(&self, epoch: u64, asked: Instant, map: Map) -> Option<Result<(), String>> {
         let now = self.options.runtime.now();
-        let mut gone = Vec::new();
+        let (mut gone, mut former) = (Vec::new(), Vec::new());
         let result = {
             let mut state = locked(&self.state);
             if state.epoch != epoch {
@@ -65,16 +66,21 @@ impl<C: Connector> Cluster<C> {
             let result = map.check();
             state.reason = result.clone().err();
             if result.is_ok() {
-                (state.asked, state.map) = (Some(asked), map);
-                // A server that no master names with slots any more is a replica, or has left the cluster.
-                let named: Vec<_> = state.map.owners().map(|owner| owner.id.clone()).collect();
-                let left: Vec<_> = state.shards.keys().filter(|id| !named.contains(id)).cloned().collect();
-                gone.extend(left.iter().filter_map(|id| state.shards.remove(id)));
+                state.asked = Some(asked);
+                if *state.routes.map() != map {
+                    state.routes = Arc::new(Routes::new(map));
+                    // A server that no master names with slots any more is a replica, or has left the cluster.
+                    let routes = Arc::clone(&state.routes);
+                    let is_named = |id: &str| routes.map().owners().any(|owner| owner.id == id);
+                    let left: Vec<_> = state.shards.keys().filter(|id| !is_named(id)).cloned().collect();
+                    gone.extend(left.iter().filter_map(|id| state.shards.remove(id)));
+                }
+                former.extend(state.follow_stamps(self));
             }
             result
         };
         // Dropped without the mutex: this wakes tasks.
-        drop(gone);
+        drop((gone, former));
         self.changed.notify(usize::MAX);
         match &result {
             Ok(()) => self.journal.up(self.connector.label()),

@@ -120,25 +120,64 @@ async fn requests_follow_a_slot_once_a_majority_agrees() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_master_that_has_the_slot_no_more_causes_a_survey_at_once() {
+async fn only_a_reply_that_proves_the_map_wrong_causes_a_survey_at_once() {
     let shards = Shards::new();
     assert!(granted(&shards.node, "a").await);
-    tokio::time::sleep(SECOND / 4).await;
-    let start = Now::now();
-    for (reply, words) in [
-        ("MOVED 15495 10.0.0.1:1", "slot 15495 is at another master (MOVED"),
-        ("ASK 15495 10.0.0.1:1", "slot 15495 is being moved to another master (ASK"),
-        ("TRYAGAIN Multiple keys request during rehashing of slot", "is being moved"),
-        ("CLUSTERDOWN The cluster is down", "is not served"),
+    for (reply, words, is_map_wrong) in [
+        ("MOVED 15495 10.0.0.1:1", "slot 15495 is at another master (MOVED", true),
+        ("ASK 15495 10.0.0.1:1", "slot 15495 is being moved to another master (ASK", false),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", "is being moved", false),
+        ("CLUSTERDOWN The cluster is down", "is not served", false),
     ] {
+        shards.masters[0].calls();
+        while !shards.masters[0].calls().contains(&"CLUSTER") {
+            tokio::time::sleep(SECOND / 100).await;
+        }
+        tokio::time::sleep(SECOND / 4).await;
         shards.masters[2].is(|behavior| behavior.set = Reply::Error(reply.into()));
         let error = call(&shards.node, acquire("a")).await.unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, error.kind());
         assert!(error.to_string().contains(words), "{error}");
+        tokio::time::sleep(SECOND / 4).await;
+        assert_eq!(is_map_wrong, shards.masters[0].calls().contains(&"CLUSTER"), "{reply}");
     }
-    shards.masters[0].calls();
-    shards.masters[0].until(|master| master.calls().contains(&"CLUSTER")).await;
-    assert!(start.elapsed() < SECOND / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_gains_a_smaller_number_is_used_until_it_counts_by_the_new_stamp() {
+    let shards = Shards::new();
+    assert!(granted(&shards.node, "b").await);
+    tokio::time::sleep(2 * SECOND).await;
+    let (before, open) = (connection(&shards.node, "b"), shards.masters[0].open());
+    // Until now, its stamp was that of 3. The slot of 1 is 9842.
+    assert_eq!([9842, 1584], ["1", "3"].map(|number| slot(number.as_bytes())));
+    shards.masters[0].is(|behavior| behavior.accepts = Err("refused"));
+    shards.all_state(&["", "", ""], &["0-5460 9842", "5461-9841 9843-10922", "10923-16383"]);
+    tokio::time::sleep(2 * SECOND).await;
+    assert!(granted(&shards.node, "b").await);
+    assert_eq!(before, connection(&shards.node, "b"), "the new stamp is not checked yet");
+    shards.masters[0].is(|behavior| behavior.accepts = Ok(true));
+    tokio::time::sleep(3 * SECOND).await;
+    assert_ne!(before, connection(&shards.node, "b"));
+    assert!(granted(&shards.node, "b").await);
+    assert_eq!(open, shards.masters[0].open());
+    // It has no slot of another stamp than before, so nothing changes.
+    let after = connection(&shards.node, "b");
+    shards.all_state(&["", "", ""], &["0-5461 9842", "5462-9841 9843-10922", "10923-16383"]);
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!(after, connection(&shards.node, "b"));
+    assert_eq!(open, shards.masters[0].open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stamp_that_moves_away_is_replaced_at_once() {
+    let shards = Shards::new();
+    assert!(granted(&shards.node, "b").await);
+    let before = connection(&shards.node, "b");
+    shards.all_state(&["", "", ""], &["0-1583 1585-5460", "1584 5461-10922", "10923-16383"]);
+    tokio::time::sleep(2 * SECOND).await;
+    assert!(granted(&shards.node, "b").await);
+    assert_ne!(before, connection(&shards.node, "b"));
 }
 
 #[tokio::test(start_paused = true)]
