@@ -215,26 +215,41 @@ impl Map {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// Returns the view of a server, from `ID FLAGS SLOTS` for each master.
-    fn view(lines: &[&str]) -> View {
+impl View {
+    /// Returns the view of a server, from `ID FLAGS SLOTS` for each server.
+    fn of(lines: &[&str]) -> Self {
         let line = |line: &&str| {
             let (id, rest) = line.split_once(' ').unwrap();
             let (flags, slots) = rest.split_once(' ').unwrap_or((rest, ""));
             let port = 7000 + u32::from(id.as_bytes()[0]);
             format!("{id} 10.0.0.1:{port}@{port} {flags} - 0 1426238316232 2 connected {slots}\n")
         };
-        View::read(&lines.iter().map(line).collect::<String>(), "h", false).unwrap()
+        Self::read(&lines.iter().map(line).collect::<String>(), "h", false).unwrap()
     }
+}
 
-    pub(crate) fn map(views: &[&[&str]]) -> Map {
-        let mut map = Map::default();
+#[cfg(test)]
+impl Map {
+    /// Returns the map of these views, each from `ID FLAGS SLOTS` for each server.
+    pub(crate) fn of(views: &[&[&str]]) -> Self {
+        let mut map = Self::default();
         for lines in views {
-            map.hear(view(lines));
+            map.hear(View::of(lines));
         }
         map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(lines: &[&str]) -> View {
+        View::of(lines)
+    }
+
+    fn map(views: &[&[&str]]) -> Map {
+        Map::of(views)
     }
 
     fn owner(map: &Map, slot: u16) -> Result<&str, String> {

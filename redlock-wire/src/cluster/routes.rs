@@ -123,11 +123,10 @@ fn index(runs: &[(u16, Option<usize>)], slot: u16) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::map::tests::map;
     use super::*;
 
     fn routes(views: &[&[&str]]) -> Routes {
-        Routes::new(map(views))
+        Routes::new(Map::of(views))
     }
 
     /// Two masters that agree, with these slots.
