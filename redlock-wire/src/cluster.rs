@@ -415,6 +415,11 @@ impl<C: Connector> LockNode for ClusterNode<C> {
         let statuses: Vec<_> = servers.iter().map(ServerNode::status).collect();
         let rate = statuses.iter().filter_map(|status| status.clock_rate).max_by_key(|rate| rate.ppm);
         let status = Status::default().with_clock_rate(rate);
+        // A shard that is merely not connected has none for the log.
+        let is_quarantined =
+            |reason| !matches!(reason, QuarantineReason::NotChecked | QuarantineReason::Changed);
+        let mut known = statuses.iter().filter_map(|status| status.quarantine);
+        let status = status.partly_quarantined(known.any(|quarantine| is_quarantined(quarantine.reason)));
         let quarantines = statuses.iter().map(|status| status.quarantine).collect::<Option<Vec<_>>>();
         let shortest = quarantines.and_then(|all| {
             all.into_iter().min_by_key(|quarantine| quarantine.remaining.unwrap_or(Duration::MAX))

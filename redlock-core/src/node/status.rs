@@ -14,6 +14,8 @@ pub struct Status {
     pub connection: Option<ConnectionId>,
     /// The quarantine of the server, during which a waiting client counts it as taken.
     pub quarantine: Option<Quarantine>,
+    /// True if some votes of the node do not count, although others do: a shard of a cluster is in quarantine.
+    pub is_partly_quarantined: bool,
     /// The measured rate of the server's clock, which a health check reports.
     pub clock_rate: Option<ClockRate>,
 }
@@ -42,6 +44,21 @@ impl Status {
     #[must_use]
     pub fn in_quarantine(mut self, quarantine: Quarantine) -> Self {
         self.quarantine = Some(quarantine);
+        self
+    }
+
+    /// Sets whether some votes of the node do not count, although others do.
+    ///
+    /// The quarantine is logged once, and ends when no vote of the node is without effect.
+    ///
+    /// ```
+    /// # use redlock_core::node::Status;
+    /// let status = Status::default().partly_quarantined(true);
+    /// assert!(status.is_partly_quarantined && status.quarantine.is_none());
+    /// ```
+    #[must_use]
+    pub fn partly_quarantined(mut self, is_partly_quarantined: bool) -> Self {
+        self.is_partly_quarantined = is_partly_quarantined;
         self
     }
 

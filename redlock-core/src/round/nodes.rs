@@ -112,7 +112,8 @@ impl Nodes {
         telemetry::voted(name, peer.node.label(), &outcome, latency);
         let is_vote = !counts_always && !matches!(operation, Operation::Release | Operation::Vouch);
         if is_vote && (peer.profile.longest_ttl.is_some() || self.agreement.is_some()) {
-            peer.quarantines.note(peer.node.label(), &outcome);
+            let is_partly_quarantined = || peer.node.status().is_partly_quarantined;
+            peer.quarantines.note(peer.node.label(), &outcome, is_partly_quarantined);
         }
         outcome
     }

@@ -265,6 +265,28 @@ async fn vouching_is_for_all_shards() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_status_shows_the_quarantine_of_one_shard_as_that_of_a_part() {
+    let shards = Shards::new();
+    let set_ahead = |master: usize, ahead| shards.masters[master].is(|behavior| behavior.ahead = Some(ahead));
+    let state = || {
+        let status = shards.node.status();
+        (status.is_partly_quarantined, status.quarantine.map(|quarantine| quarantine.reason))
+    };
+    for (index, name) in NAMES.iter().enumerate() {
+        set_ahead(index, Duration::ZERO);
+        assert!(granted(&shards.node, name).await);
+        assert_eq!((false, None), state());
+    }
+    set_ahead(0, 60 * SECOND);
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!((true, None), state());
+    set_ahead(1, 60 * SECOND);
+    set_ahead(2, 60 * SECOND);
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!((true, Some(QuarantineReason::ClockJumped)), state());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_node_leaves_no_task_and_no_connection() {
     let shards = Shards::new();
     for name in NAMES {
