@@ -63,11 +63,12 @@ impl From<&NodeListDifference> for Problem {
             severity: Severity::Error,
             nodes: Vec::new(),
             problem: format!("another program lists other servers: {difference}"),
-            consequence: "two programs can hold one lock at the same time".to_owned(),
+            consequence: "two programs can hold one lock at the same time; if lists must agree, one of them gets no lock"
+                .to_owned(),
             fix: if difference.is_between_others() {
-                "change the servers in three steps, one after the other; a program that has ended counts for 30 s"
+                "change the servers in three steps, one after the other; a program that has ended counts for up to 45 s"
             } else {
-                "use one list in all programs; a program that has ended counts for 30 s"
+                "use one list in all programs; a program that has ended counts for up to 45 s"
             }
             .to_owned(),
         }
