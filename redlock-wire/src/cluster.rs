@@ -34,7 +34,7 @@
 //! 4. Hence, when the first program uses the new stamp, all others keep it as well: what they notice is in it. Before that,
 //!    all of them use the former one. A program that starts meanwhile uses neither until it counts by the new one.
 //!
-//! What no connection shows remains: see the limits of resharding in `docs/operating.md`.
+//! `docs/operating.md` lists the losses of data that this does not detect while slots are moved.
 
 pub(crate) mod map;
 pub(crate) mod routes;

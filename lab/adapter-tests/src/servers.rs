@@ -130,13 +130,9 @@ pub(crate) async fn nothing_left_of(clients: &[Redlock], servers: &[RedisServer]
 fn locks(servers: &[RedisServer]) -> Vec<String> {
     let is_lock = |server: &RedisServer, key: &String| {
         let is_reservation = |value: &[u8]| value.starts_with(b"next#") || value.starts_with(b"read##");
-        let is_other = match server.reply(&[b"GET", key.as_bytes()]) {
-            Reply::Bytes(value) => is_reservation(&value),
-            // It has expired since it was listed.
-            Reply::Nil => true,
-            _ => false,
-        };
-        !is_other && !key.ends_with("#waiting")
+        let value = server.reply(&[b"GET", key.as_bytes()]);
+        let reserved = matches!(value, Reply::Bytes(value) if is_reservation(&value));
+        !reserved && !key.ends_with("#waiting")
     };
     let of = |server: &RedisServer| {
         let mut keys = server.keys();

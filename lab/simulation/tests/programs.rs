@@ -1,8 +1,7 @@
 //! Slots and leadership with the real core, while servers and clients fail within the assumptions of a lock.
 //!
 //! Holders record their actions while their lease is valid. The tests check the record in true time. There are never more
-//! than K holders of slots, and never two leaders. There is a new leader within the TTL and two seconds, and a reservation
-//! for each candidate that has just died.
+//! than K holders of slots, and never two leaders. There is a new leader within the TTL and two seconds.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::ops::ControlFlow;
@@ -245,20 +244,6 @@ fn there_are_never_two_leaders() {
     assert!(leases.len() > 60, "{} terms", leases.len());
 }
 
-/// The time until a server passes the lock on if a candidate that waits for it has died: a node timeout and a retry delay.
-const RESERVED: Duration = Duration::from_millis(400);
-
-/// The time in which servers remember a candidate that has died.
-const REMEMBERED: Duration = Duration::from_secs(12);
-
-/// Checks that nobody led for the TTL and two seconds at most, and [`RESERVED`] for each candidate that had just died.
-fn assert_led_between(from: Instant, to: Instant, deaths: &[Instant], seed: u64) {
-    let is_remembered = |death: &&Instant| **death + REMEMBERED >= from && **death <= to;
-    let dead = u32::try_from(deaths.iter().filter(is_remembered).count()).unwrap();
-    let gap = to.saturating_duration_since(from);
-    assert!(gap <= TTL + 2 * SECOND + dead * RESERVED, "seed {seed}: {gap:?} without a leader, {dead} dead");
-}
-
 /// A quorum of servers and two candidates stay healthy. All others fail together. They fail again only when there is a
 /// leader, because a candidate that dies during its acquisition leaves keys for another TTL.
 ///
@@ -271,7 +256,6 @@ fn there_is_a_new_leader_within_the_ttl_and_two_seconds() {
         world.network.set_traffic(Direction::Requests, Traffic::default());
         world.network.set_traffic(Direction::Replies, Traffic::default());
         world.simulation.run_for(TTL);
-        let mut deaths = Vec::new();
         for _ in 0..12 {
             let away = world.chance.usize(..CLIENTS);
             let lasts = MS * world.chance.u32(50..6_000);
@@ -281,7 +265,6 @@ fn there_is_a_new_leader_within_the_ttl_and_two_seconds() {
                 world.fail_servers(2, lasts);
                 victims.for_each(|number| world.clients[number].resume());
             } else {
-                deaths.extend([world.simulation.now(); 3]);
                 victims.clone().for_each(|number| world.clients[number].kill());
                 world.fail_servers(2, lasts);
                 for number in victims {
@@ -291,8 +274,11 @@ fn there_is_a_new_leader_within_the_ttl_and_two_seconds() {
             }
             world.simulation.run_for(TTL + 2 * SECOND);
         }
-        let mut times: Vec<_> = world.record().iter().map(|(time, ..)| *time).collect();
-        times.push(world.simulation.now());
-        times.windows(2).for_each(|pair| assert_led_between(pair[0], pair[1], &deaths, seed));
+        let times: Vec<_> = world.record().iter().map(|(time, ..)| *time).collect();
+        let gaps = times.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0]));
+        let longest = gaps.max().unwrap();
+        assert!(longest <= TTL + 2 * SECOND, "seed {seed}: {longest:?} without a leader");
+        let until_end = world.simulation.now().saturating_duration_since(*times.last().unwrap());
+        assert!(until_end <= TTL + 2 * SECOND, "seed {seed}: {until_end:?} without a leader at the end");
     }
 }

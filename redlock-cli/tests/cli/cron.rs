@@ -8,7 +8,7 @@ use redlock_testkit::RedisServer;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Cluster, Run, output, sleep, wait};
+use crate::common::{Cluster, Run, eventually, output, sleep, wait};
 
 /// Starts a job on several machines over a second and returns how often it ran.
 fn period(cluster: &Cluster, number: usize, machines: u32, options: &[&str]) -> usize {
@@ -159,11 +159,14 @@ fn a_lock_is_kept_no_longer_than_at_least() {
     let cluster = Cluster::new();
     let end = cluster.run("run", &["--at-least", "5", "--ttl", "600"], "true").end();
     assert_eq!(Some(0), end.code(), "{end:?}");
-    let left = cluster.servers.iter().map(|server| server.command(&["PTTL", "job"]).parse::<f64>().unwrap());
-    let left: Vec<_> = left.collect();
-    // On a busy machine, a server may set the key after the command has ended.
-    let kept = left.iter().filter(|left| **left <= 6_000.0).count();
-    assert!(kept > left.len() / 2, "{left:?} ms, although the TTL is 600 s");
+    for server in &cluster.servers {
+        // On a busy machine, a server may read the last requests of the command after its end.
+        let is_kept = || {
+            let left: f64 = server.command(&["PTTL", "job"]).parse().unwrap();
+            (left <= 6_000.0).then_some(())
+        };
+        eventually("the lock lasts for 5 s on each server, although the TTL is 600 s", is_kept);
+    }
 }
 
 #[test]

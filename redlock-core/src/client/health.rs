@@ -43,7 +43,7 @@ pub struct NodeHealth {
     clock_rate: Option<ClockRate>,
     /// True if the clock runs faster than the drift factor permits.
     is_clock_fast: bool,
-    /// Whether node lists are compared on this node; `None` if they are not compared on any.
+    /// True if the lists of programs are compared on this node. `None` if the comparison is switched off.
     is_list_compared: Option<bool>,
 }
 

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use redlock_core::KeepAlive;
+use redlock_core::node::QuarantineReason;
 
 use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, reasons, vouch};
 use super::losses::Witness;
@@ -240,9 +241,21 @@ pub(crate) async fn a_promoted_replica_grants_no_lock_that_the_former_master_has
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The reason depends on how much of the stamp the replica had received: promoted, restarted, or data lost.
-    let is_out = async || other.lock("a", LONGEST).try_now().await.unwrap_err().quarantine().is_some();
-    eventually("the promoted server is in quarantine", QUARANTINE_LIMIT, is_out).await;
+    // Data counts as lost if the replica had not received the stamp before it was cut off.
+    let is_promoted = async || {
+        let error = other.lock("a", LONGEST).try_now().await.unwrap_err();
+        let reason = error.node_reports()[0].quarantine().map(|quarantine| quarantine.reason);
+        matches!(
+            reason,
+            Some(
+                QuarantineReason::Restarted
+                    | QuarantineReason::Promoted
+                    | QuarantineReason::Recent
+                    | QuarantineReason::DataLost
+            )
+        )
+    };
+    eventually("the promoted server is in quarantine", QUARANTINE_LIMIT, is_promoted).await;
     let again = async || matches!(other.lock("a", LONGEST).try_now().await, Ok(Some(_)));
     eventually("the promoted server grants locks", 2 * QUARANTINE_LIMIT, again).await;
     assert_eq!([None], reasons(&other.health().await)[..]);
