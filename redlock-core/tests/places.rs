@@ -419,24 +419,29 @@ fn a_request_that_polls_rarely_has_no_place() {
     }
 }
 
-/// A node whose notifications are lost.
-struct Silent(FakeNode);
+/// A node whose notifications are lost. It may keep no places.
+struct Silent {
+    node: FakeNode,
+    keeps_places: bool,
+}
 
 impl LockNode for Silent {
     fn label(&self) -> &str {
-        self.0.label()
+        self.node.label()
     }
 
     fn profile(&self) -> Profile {
-        self.0.profile()
+        let mut profile = self.node.profile();
+        profile.places = self.keeps_places;
+        profile
     }
 
     fn status(&self) -> Status {
-        self.0.status()
+        self.node.status()
     }
 
     fn begin(&self, request: &Request) -> Begun {
-        self.0.begin(request).map(|reply| match reply? {
+        self.node.begin(request).map(|reply| match reply? {
             Reply::Watching(Watch { availability, holder, .. }) => {
                 Ok(Reply::Watching(Watch::new(availability, pending()).held_by(holder)))
             }
@@ -449,7 +454,11 @@ impl LockNode for Silent {
 fn partly_notified(world: &World, notifying: usize) -> Redlock {
     let nodes = world.nodes.iter().enumerate().map(|(number, node)| {
         let node = node.clone();
-        if number < notifying { Arc::new(node) as Arc<dyn LockNode> } else { Arc::new(Silent(node)) }
+        if number < notifying {
+            Arc::new(node) as Arc<dyn LockNode>
+        } else {
+            Arc::new(Silent { node, keeps_places: true })
+        }
     });
     Builder::new(world.process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
 }
@@ -491,6 +500,51 @@ fn a_request_that_polls_follows_the_reservation_that_it_finds() {
         let took = handed_over_to(&world, &waiter, guard).await;
         // Both others have died. The first reservation expires unseen, and the attempt at 5 s makes the second one.
         assert!(took > 5_200 * MS && took < 5_300 * MS, "{took:?}");
+    });
+}
+
+/// A client that dies holds the lock on each of these nodes, for this time.
+fn hold(nodes: &[FakeNode], owner: &str, time: Duration) {
+    for node in nodes {
+        node.inner().set_holder("a", Token::from_bytes(owner), Ttl::new(time).unwrap());
+    }
+}
+
+/// The report names the attempt as the holder, and its release is not notified.
+#[test]
+fn a_query_that_overtakes_the_release_of_the_attempt_is_repeated() {
+    with_changed(3, FakeNode::watching, async |world| {
+        hold(&world.nodes[1..2], "dead", 300 * MS);
+        hold(&world.nodes[2..], "dead", TTL);
+        world.nodes[0].inject(Fault::delay(10 * MS).on(Operation::Release));
+        let waiter = partly_notified(&world, 0);
+        let (guard, took) = world.time(waiter.lock("a", TTL).wait_unbounded()).await;
+        drop(guard.unwrap());
+        assert!(took > 300 * MS && took < 310 * MS, "it is free on two nodes after 300 ms: {took:?}");
+    });
+}
+
+/// The others have released their claims. The notifications are lost.
+#[test]
+fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes() {
+    with_changed(3, FakeNode::watching, async |world| {
+        hold(&world.nodes[1..2], "one", TTL);
+        hold(&world.nodes[2..], "other", TTL);
+        let silent = |node: &FakeNode| {
+            let node = Silent { node: node.clone(), keeps_places: false };
+            Arc::new(node) as Arc<dyn LockNode>
+        };
+        let nodes = world.nodes.iter().map(silent);
+        let waiter = Builder::new(world.process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT);
+        let waiter = waiter.build().unwrap();
+        let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
+        let ((guard, took), ()) = both(waiting, async {
+            world.sleep(10 * MS).await;
+            world.nodes[1..].iter().for_each(|node| node.inner().remove("a"));
+        })
+        .await;
+        drop(guard.unwrap());
+        assert!(took <= 200 * MS, "after a retry delay: {took:?}");
     });
 }
 

@@ -319,8 +319,12 @@ impl CheckedRequest {
                 pause(handle, delay).await;
                 continue;
             }
-            // With a limit on attempts, each attempt follows a full delay.
-            let may_exceed = policy.attempts.is_none();
+            // With a limit on attempts, each attempt follows a full delay. Nodes that grant other clients their votes soon free
+            // them again, and the notifications may be lost. The order of the waiters covers that.
+            let is_first_split = failure.is_split()
+                && !contended.as_ref().is_some_and(Failure::is_split)
+                && waiter.place().is_none();
+            let may_exceed = policy.attempts.is_none() && !is_first_split;
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
             watcher.failed(&failure, waiter.place());

@@ -38,6 +38,11 @@ impl OwnPlace {
         self.standing.id() == Some(holder)
     }
 
+    /// Returns whether the last attempt of the request, which is being released, is this holder.
+    pub(crate) fn is_of_attempt(&self, holder: &Token) -> bool {
+        self.standing.attempt() == Some(holder)
+    }
+
     /// Records that the node has not replied to a query.
     pub(crate) fn failed(&mut self) {
         self.may_be_lost = true;

@@ -103,6 +103,11 @@ impl Standing {
         Some(Claim::new(Resources::single(resource.clone()), attempt).with_place(place))
     }
 
+    /// Returns the token of the last attempt that was denied.
+    pub(crate) fn attempt(&self) -> Option<&Token> {
+        self.attempt.as_ref()
+    }
+
     /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it, and
     /// no other client is known to hold the lock.
     pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {

@@ -136,7 +136,12 @@ impl<'a> NodeWatch<'a> {
     }
 
     /// Reads the report of the node.
-    fn reported(&mut self, Watch { availability, holder, changed, .. }: Watch, now: Instant) -> Active {
+    ///
+    /// If it names the last attempt of the request, the query has overtaken the release. The notification of the release may
+    /// be lost, so another query follows.
+    fn reported(&mut self, Watch { availability, holder, changed, .. }: Watch, now: Instant) -> Phase<'a> {
+        let own = self.place.as_ref().zip(holder.as_ref());
+        let is_outdated = own.is_some_and(|(place, holder)| place.is_of_attempt(holder));
         let is_own = holder.as_ref().is_some_and(|holder| self.is_own(holder));
         let is_for_readers = self.for_reader && holder.as_ref().is_some_and(Token::is_place_of_reader);
         let mut view = view(availability, now);
@@ -147,8 +152,12 @@ impl<'a> NodeWatch<'a> {
             view = NodeView::Free;
         }
         self.interval.replied(view, holder.clone());
-        (self.watched, self.notified) = (true, false);
-        Active { since: now, view, holder, changed }
+        (self.watched, self.notified) = (true, is_outdated);
+        if is_outdated {
+            Phase::Idle(now + self.interval.notified(view, Duration::ZERO))
+        } else {
+            Phase::Armed(Active { since: now, view, holder, changed })
+        }
     }
 
     /// Sends the query.
@@ -241,7 +250,7 @@ impl<'a> NodeWatch<'a> {
                                 self.phase = Phase::Arming(TimeLimit::new(now, limit), entered);
                                 continue;
                             }
-                            Phase::Armed(self.reported(watch, now))
+                            self.reported(watch, now)
                         }
                         Poll::Pending if in_time => return Some(time_limit.next()),
                         Poll::Ready(Err(_)) | Poll::Pending => {
