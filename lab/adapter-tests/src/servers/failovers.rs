@@ -197,7 +197,13 @@ async fn probe(client: impl Fn() -> Redlock, seen: Arc<Seen>, witness: Arc<Witne
 fn fail(monitored: &impl Replicated, end: End, seen: &Seen, witness: &Witness) {
     monitored.wait_until_whole();
     let granted_after = |time: Instant| seen.probes.lock().unwrap().last().is_some_and(|last| *last > time);
+    // Some holders of the contended lock let it expire.
+    let granted_more = || {
+        let earlier = witness.grants.load(Ordering::Relaxed);
+        move || witness.grants.load(Ordering::Relaxed) > earlier
+    };
     let whole = Instant::now();
+    until("the contended lock is granted", granted_more());
     until("locks are granted", || granted_after(whole));
     let master = monitored.master().unwrap();
     let before = witness.overlaps.load(Ordering::Relaxed);
@@ -220,6 +226,7 @@ fn fail(monitored: &impl Replicated, end: End, seen: &Seen, witness: &Witness) {
     }
     // A client may use the former master for about three seconds, which is no risk until the quarantine is over.
     until("locks are granted after the failover", || granted_after(promoted + Duration::from_secs(4)));
+    until("the contended lock is granted after the failover", granted_more());
     if end == End::CutOff {
         // The former master grants locks for as long as a quarantine, to clients that are still connected to it.
         let time = Duration::from_secs(16);
