@@ -1,7 +1,8 @@
 //! Slots and leadership with the real core, while servers and clients fail within the assumptions of a lock.
 //!
 //! Holders record their actions while their lease is valid. The tests check the record in true time. There are never more
-//! than K holders of slots, and never two leaders. There is a new leader within the TTL and two seconds.
+//! than K holders of slots, and never two leaders. There is a new leader within the TTL and two seconds, or three if the
+//! candidates poll.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::ops::ControlFlow;
@@ -34,6 +35,8 @@ struct World {
     record: Record,
     program: Program,
     clients: Vec<Process>,
+    /// True if the servers notify waiters.
+    notifies: bool,
 }
 
 /// The program of a client. It receives a recorder of its actions.
@@ -64,7 +67,8 @@ impl World {
         let mut chance = fastrand::Rng::with_seed(seed);
         let transport = if chance.bool() { Transport::Streams } else { Transport::Datagrams };
         let network = Network::new(&simulation, transport);
-        if chance.bool() {
+        let notifies = chance.bool();
+        if notifies {
             network.set_notifications(Notifications::default());
         }
         let servers = (0..SERVERS).map(|_| network.server(clock(&mut chance))).collect();
@@ -75,8 +79,8 @@ impl World {
         let clients = (0..CLIENTS)
             .map(|number| simulation.process_with_clock(&format!("c{number}"), clock(&mut chance)));
         let clients = clients.collect();
-        let world =
-            Self { simulation, network, servers, chance, record: Record::default(), program, clients };
+        let record = Record::default();
+        let world = Self { simulation, network, servers, chance, record, program, clients, notifies };
         (0..CLIENTS).for_each(|number| world.start(number));
         world
     }
@@ -248,11 +252,13 @@ fn there_are_never_two_leaders() {
 /// leader, because a candidate that dies during its acquisition leaves keys for another TTL.
 ///
 /// The keys of a dead leader expire with the TTL. Then candidates may split the votes, or meet votes whose release is
-/// repeated, and one of them may be in a pause after a failure.
+/// repeated, and one of them may be in a pause after a failure. Each candidate that has died in the last 12 s delays the
+/// others by its reservation: 0.2 s, or about half a second for candidates that poll.
 #[test]
-fn there_is_a_new_leader_within_the_ttl_and_two_seconds() {
+fn there_is_a_new_leader_soon_after_the_ttl() {
     for seed in 0..SEEDS {
         let mut world = World::new(seed, leads);
+        let limit = TTL + if world.notifies { 2 * SECOND } else { 3 * SECOND };
         world.network.set_traffic(Direction::Requests, Traffic::default());
         world.network.set_traffic(Direction::Replies, Traffic::default());
         world.simulation.run_for(TTL);
@@ -272,13 +278,13 @@ fn there_is_a_new_leader_within_the_ttl_and_two_seconds() {
                     world.start(number);
                 }
             }
-            world.simulation.run_for(TTL + 2 * SECOND);
+            world.simulation.run_for(limit);
         }
         let times: Vec<_> = world.record().iter().map(|(time, ..)| *time).collect();
         let gaps = times.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0]));
         let longest = gaps.max().unwrap();
-        assert!(longest <= TTL + 2 * SECOND, "seed {seed}: {longest:?} without a leader");
+        assert!(longest <= limit, "seed {seed}: {longest:?} without a leader");
         let until_end = world.simulation.now().saturating_duration_since(*times.last().unwrap());
-        assert!(until_end <= TTL + 2 * SECOND, "seed {seed}: {until_end:?} without a leader at the end");
+        assert!(until_end <= limit, "seed {seed}: {until_end:?} without a leader at the end");
     }
 }

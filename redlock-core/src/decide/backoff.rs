@@ -160,8 +160,13 @@ impl Splits {
 /// Spreads `random` evenly over the upper half of `whole`.
 pub(crate) fn equal_jitter(whole: Duration, random: u64) -> Duration {
     let half = whole / 2;
-    let nanos = half.as_nanos().saturating_mul(u128::from(random)) >> u64::BITS;
-    half + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    half + jitter(half, random)
+}
+
+/// Spreads `random` evenly from zero to `whole`.
+pub(crate) fn jitter(whole: Duration, random: u64) -> Duration {
+    let nanos = whole.as_nanos().saturating_mul(u128::from(random)) >> u64::BITS;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
