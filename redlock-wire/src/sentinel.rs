@@ -98,7 +98,7 @@ impl<C: Connector> Inquiry<'_, C> {
         });
         let mut replies = pin!(asked.collect::<FuturesUnordered<_>>());
         while let Some((index, label, sight, connection)) = replies.next().await {
-            poll.hear(label, sight);
+            poll.hear(index, label, sight);
             open[index] = connection;
             if is_enough(poll) {
                 return;

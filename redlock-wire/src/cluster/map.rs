@@ -112,8 +112,8 @@ fn host_and_port(address: &str, by_name: bool) -> Option<(&str, u16)> {
 pub(crate) struct Map {
     /// At most one of each server. Sorted by their identities, so that the order of the replies makes no other map.
     views: Vec<View>,
-    /// The servers that have not replied, and why.
-    failures: Vec<String>,
+    /// The servers that have not replied, and why. Sorted, for the same reason.
+    failures: BTreeSet<String>,
 }
 
 impl Map {
@@ -129,7 +129,7 @@ impl Map {
 
     /// Records that a server has not replied.
     pub(crate) fn fail(&mut self, label: &str, reason: &str) {
-        self.failures.push(format!("{label}: {reason}"));
+        self.failures.insert(format!("{label}: {reason}"));
     }
 
     /// Returns the masters that any view names. A master can be there several times.
@@ -156,7 +156,7 @@ impl Map {
             0 => "no master of the cluster replies".to_owned(),
             _ => format!("only {count} of {all} masters of the cluster reply, {required} required"),
         };
-        let failures = self.failures.join("; ");
+        let failures = self.failures.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
         Err(if failures.is_empty() { text } else { format!("{text} ({failures})") })
     }
 
@@ -335,5 +335,9 @@ mod tests {
         map.fail("10.0.0.2:7000", "connection refused");
         let reason = map.check().unwrap_err();
         assert!(reason.ends_with("2 required (10.0.0.2:7000: connection refused)"), "{reason}");
+        map.fail("10.0.0.1:7000", "timed out");
+        let reason = map.check().unwrap_err();
+        let in_order = "2 required (10.0.0.1:7000: timed out; 10.0.0.2:7000: connection refused)";
+        assert!(reason.ends_with(in_order), "the order of the replies does not matter: {reason}");
     }
 }

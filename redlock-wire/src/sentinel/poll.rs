@@ -1,5 +1,6 @@
 //! The decision which server the sentinels confirm, from their replies.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::message::Reply;
@@ -81,35 +82,31 @@ impl Sight {
 
 /// The replies of the sentinels to one question.
 pub(crate) struct Poll {
-    /// The number of sentinels that are listed.
-    listed: usize,
-    heard: Vec<(String, Sight)>,
+    /// The label and the reply of each listed sentinel that has replied. Kept in the order of the list, so that the same
+    /// replies in another order give the same result.
+    heard: Vec<Option<(String, Sight)>>,
 }
 
 impl Poll {
     pub(crate) fn new(listed: usize) -> Self {
-        Self { listed, heard: Vec::new() }
+        Self { heard: vec![None; listed] }
     }
 
-    /// Records the reply of the sentinel with this label.
-    pub(crate) fn hear(&mut self, label: &str, sight: Sight) {
-        let is_known = |(_, other): &(_, Sight)| other.id == sight.id;
-        let sight = if sight.id.is_some() && self.heard.iter().any(is_known) {
-            Sight { id: None, master: Err("is a sentinel that has replied already".into()), ..sight }
-        } else {
-            sight
-        };
-        self.heard.push((label.to_owned(), sight));
+    /// Records the reply of the sentinel at this place of the list, with its label.
+    pub(crate) fn hear(&mut self, place: usize, label: &str, sight: Sight) {
+        self.heard[place] = Some((label.to_owned(), sight));
     }
 
     /// Returns the master that a majority confirms. The error is the reason why there is none.
     ///
     /// It is a majority of all sentinels: of those that are listed, or that any of them knows.
     pub(crate) fn result(&self) -> Result<Master, String> {
-        let known = self.heard.iter().map(|(_, sight)| sight.known).max();
-        let all = self.listed.max(known.unwrap_or(0));
+        let listed = self.heard.len();
+        let known = self.heard.iter().flatten().map(|(_, sight)| sight.known).max();
+        let all = listed.max(known.unwrap_or(0));
         let required = all / 2 + 1;
-        let named = self.heard.iter().filter_map(|(_, sight)| sight.master.as_ref().ok());
+        let replies = self.each_once();
+        let named = replies.iter().filter_map(|(_, master)| master.ok());
         let votes = |master: &Master| named.clone().filter(|other| *other == master).count();
         let best = named.clone().max_by_key(|master| votes(master));
         let count = best.map_or(0, votes);
@@ -117,11 +114,11 @@ impl Poll {
             Some(master) if count >= required => Ok(master.clone()),
             _ => {
                 let text = format!("only {count} of {all} sentinels confirm a master, {required} required");
-                if self.listed < required {
-                    return Err(format!("{text}: list all sentinels, not {}", self.listed));
+                if listed < required {
+                    return Err(format!("{text}: list all sentinels, not {listed}"));
                 }
-                let others = self.heard.iter().filter_map(|(label, sight)| match &sight.master {
-                    Ok(master) if Some(master) == best => None,
+                let others = replies.iter().filter_map(|(label, master)| match master {
+                    Ok(master) if Some(*master) == best => None,
                     Ok(master) => Some(format!("{label}: names {master}")),
                     Err(reason) => Some(format!("{label}: {reason}")),
                 });
@@ -129,6 +126,19 @@ impl Poll {
                 Err(if others.is_empty() { text } else { format!("{text} ({others})") })
             }
         }
+    }
+
+    /// Returns the master that each sentinel confirms, or why it confirms none. A sentinel with two addresses has one
+    /// vote.
+    fn each_once(&self) -> Vec<(&str, Result<&Master, &str>)> {
+        let mut ids = HashSet::new();
+        let replies = self.heard.iter().flatten().map(|(label, sight)| {
+            let is_first = sight.id.as_ref().is_none_or(|id| ids.insert(id));
+            let master = sight.master.as_ref().map_err(String::as_str);
+            let repeated = Err("is a sentinel that has replied already");
+            (label.as_str(), if is_first { master } else { repeated })
+        });
+        replies.collect()
     }
 }
 
@@ -153,8 +163,8 @@ mod tests {
 
     fn poll(listed: usize, sights: impl IntoIterator<Item = Sight>) -> Result<Master, String> {
         let mut poll = Poll::new(listed);
-        for (index, sight) in sights.into_iter().enumerate() {
-            poll.hear(&format!("s{index}"), sight);
+        for (place, sight) in sights.into_iter().enumerate() {
+            poll.hear(place, &format!("s{place}"), sight);
         }
         poll.result()
     }
@@ -195,6 +205,23 @@ mod tests {
             assert!(poll(3, sights).is_err(), "{flags}");
         }
         assert!(poll(3, [sight("a", "1", "master"), sight("b", "1", "master,disconnected")]).is_ok());
+    }
+
+    #[test]
+    fn the_reason_does_not_depend_on_the_order_of_the_replies() {
+        let is_down = || Sight { id: Some(b"b".into()), ..down() };
+        let sights = [sight("a", "1", "master"), is_down(), is_down(), sight("c", "2", "master")];
+        let reason_of = |order: [usize; 4]| {
+            let mut poll = Poll::new(4);
+            for place in order {
+                poll.hear(place, &format!("s{place}"), sights[place].clone());
+            }
+            poll.result().unwrap_err()
+        };
+        let reason = reason_of([0, 1, 2, 3]);
+        for order in [[3, 2, 1, 0], [1, 0, 3, 2], [2, 3, 0, 1]] {
+            assert_eq!(reason, reason_of(order));
+        }
     }
 
     #[test]
