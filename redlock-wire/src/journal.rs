@@ -33,10 +33,11 @@ impl Journal {
         }
     }
 
-    /// Logs that the node is connected, unless it is already known.
-    pub(crate) fn up(&self, node: &str) {
+    /// Logs that the node is connected, unless it is already known. `server`: the server that was reached, if the node is
+    /// not named after it.
+    pub(crate) fn up(&self, node: &str, server: Option<&str>) {
         if locked(&self.0).up() {
-            tracing::info!(node, "node connected");
+            tracing::info!(node, server, "node connected");
         }
     }
 }

@@ -189,7 +189,7 @@ impl<C: Connector> Supervisor<C> {
     /// Publishes a connection. Returns `None` if this supervisor was replaced or the node dropped.
     fn up(&self, opened: Opened<C::Connection>) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
-        let Opened { connection, hub, server, found, reading, .. } = opened;
+        let Opened { connection, hub, server, found, reading, master } = opened;
         self.clock_rate.connected(server.id);
         let mut checks = None;
         if let (Some(keeper), Some((ticket, look, finding))) = (&self.keeper, found) {
@@ -208,7 +208,8 @@ impl<C: Connector> Supervisor<C> {
             self.clock_rate.record(reading);
         }
         let link = node.conn.up(self.epoch, connection, hub, server, checks)?;
-        node.journal.up(node.connector.label());
+        let reached = master.map(|(master, _)| master.to_string());
+        node.journal.up(node.connector.label(), reached.as_deref());
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
                 tracing::warn!(

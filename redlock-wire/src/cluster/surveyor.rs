@@ -83,7 +83,7 @@ impl<C: Connector> Cluster<C> {
         drop((gone, former));
         self.changed.notify(usize::MAX);
         match &result {
-            Ok(()) => self.journal.up(self.connector.label()),
+            Ok(()) => self.journal.up(self.connector.label(), None),
             Err(reason) => self.journal.down(self.connector.label(), reason, now),
         }
         Some(result)

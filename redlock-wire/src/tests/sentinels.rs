@@ -2,6 +2,7 @@
 
 use redlock_core::node::QuarantineReason;
 
+use super::reconnect::{Log, subscribe};
 use super::*;
 use crate::sentinel::CONFIRMED_FOR;
 use crate::sentinels::Sentinels;
@@ -60,6 +61,25 @@ async fn the_node_follows_the_majority_of_the_sentinels() {
     one.until(|server| server.open() == 0).await;
     assert!(service.grants().await);
     assert_eq!((1, 1), (one.connects(), other.connects()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_states_which_server_is_reached() {
+    let log = Log::default();
+    let _subscribed = subscribe(log.clone());
+    let service = Service::new();
+    assert!(service.grants().await);
+    service.sentinels.iter().for_each(|sentinel| name(sentinel, "1", "master"));
+    service.servers[1].until(|server| server.open() == 1).await;
+    assert!(service.grants().await);
+    let plain = Node::new(Fake::default(), &options());
+    assert!(matches!(lock(&plain).await, Ok(node::Reply::Granted)));
+    let lines = log.0.lock().unwrap().clone();
+    let connected: Vec<_> = lines.iter().filter(|line| line.contains("=node connected ")).collect();
+    assert_eq!(3, connected.len(), "{lines:#?}");
+    assert!(connected[0].contains(r#"server="a:0" "#), "{lines:#?}");
+    assert!(connected[1].contains(r#"server="a:1" "#), "{lines:#?}");
+    assert!(!connected[2].contains("server="), "the node has the name of the server: {lines:#?}");
 }
 
 #[tokio::test(start_paused = true)]
