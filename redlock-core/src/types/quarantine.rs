@@ -29,6 +29,10 @@ pub enum QuarantineReason {
     DataLost,
     /// The server was a replica before.
     Promoted,
+    /// Another server was promoted, or the same one was started again. Only of nodes whose servers can be promoted.
+    ///
+    /// A promoted server may lack the latest locks that the former master has granted.
+    PromotedOrRestarted,
     /// One of the other reasons applies, which another client has detected.
     Recent,
     /// The wall clock of the server has jumped ahead, or runs fast, so keys have expired early.
@@ -135,6 +139,7 @@ impl QuarantineReason {
             Self::Restarted => "restarted",
             Self::DataLost => "data_lost",
             Self::Promoted => "promoted",
+            Self::PromotedOrRestarted => "promoted_or_restarted",
             Self::Recent => "recent",
             Self::ClockJumped => "clock_jumped",
             Self::ClockNotWatched => "clock_not_watched",
@@ -155,6 +160,7 @@ impl fmt::Display for QuarantineReason {
             Self::Restarted => "server restarted",
             Self::DataLost => "server without its data, or used for the first time",
             Self::Promoted => "server promoted from a replica",
+            Self::PromotedOrRestarted => "another server promoted, or the same one restarted",
             Self::Recent => "server restarted, promoted, without its data, or with a clock that jumped ahead",
             Self::ClockJumped => "clock of the server jumped ahead, or runs fast",
             Self::ClockNotWatched => "clock of the server not watched for long enough",

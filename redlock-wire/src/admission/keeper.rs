@@ -31,7 +31,7 @@ pub(crate) struct Keeper {
     label: String,
     pub(crate) stamp: StampKey,
     longest: Arc<Longest>,
-    /// The additional time of a quarantine.
+    /// The additional time of a quarantine. Zero for servers that cannot be promoted.
     margin: Duration,
     memory: Mutex<Memory>,
     clock_rate: Arc<MeasuredClock>,
@@ -91,7 +91,7 @@ impl Keeper {
         margin: Duration,
         clock_rate: Arc<MeasuredClock>,
     ) -> Self {
-        let (memory, failure) = (Mutex::new(Memory::new(strict)), Mutex::default());
+        let (memory, failure) = (Mutex::new(Memory::new(strict, !margin.is_zero())), Mutex::default());
         let (denied, clock_denied) = (Once::new(), Once::new());
         Self {
             label: label.to_owned(),

@@ -69,6 +69,8 @@ pub(crate) struct Memory {
     run: Option<Box<[u8]>>,
     /// The time when the present server was first seen in place of another one, or its clock after a jump.
     lost: Option<(Instant, QuarantineReason)>,
+    /// True if the server can be a replica that was promoted.
+    can_be_promoted: bool,
     /// True if a server counts only after this process has watched its clock for the time of a quarantine.
     strict: bool,
     /// The time since which this process watches the clock, if it is strict, until an operator vouches.
@@ -80,8 +82,8 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Creates the memory of a process that has seen nothing yet.
-    pub(crate) fn new(strict: bool) -> Self {
-        Self { strict, ..Self::default() }
+    pub(crate) fn new(strict: bool, can_be_promoted: bool) -> Self {
+        Self { can_be_promoted, strict, ..Self::default() }
     }
 
     /// Records that an operator, who knows of every jump, vouches through this process.
@@ -175,10 +177,18 @@ impl Standing {
                     (
                         reason @ (QuarantineReason::DataLost
                         | QuarantineReason::Restarted
+                        | QuarantineReason::PromotedOrRestarted
                         | QuarantineReason::ClockJumped),
                         _,
                     ) => reason,
                     _ => QuarantineReason::Recent,
+                };
+                // Another server with a copy of the stamp looks like the same one after a restart.
+                let reason = match reason {
+                    QuarantineReason::Restarted if memory.can_be_promoted => {
+                        QuarantineReason::PromotedOrRestarted
+                    }
+                    reason => reason,
                 };
                 Self::intact(stamp.age, memory, at, reason)
             }
@@ -274,6 +284,20 @@ mod tests {
         assert_eq!(None, left(&stamp("c", 68), memory, facts(108, NEW), 118));
     }
 
+    #[test]
+    fn a_server_that_can_be_promoted_is_not_said_to_be_restarted() {
+        let memory = &mut Memory::new(false, true);
+        assert_eq!(None, left(&stamp("a", 50), memory, facts(0, NEW), 100));
+        let out = |left| Some((QuarantineReason::PromotedOrRestarted, Some(left)));
+        assert_eq!(out(10), left(&stamp("b", 50), memory, facts(100, NEW), 100), "noticed by this process");
+        let Finding::Stamp(mut renewed) = stamp("b", 0) else { panic!() };
+        renewed.renewed = Some(QuarantineReason::Restarted);
+        let memory = &mut Memory::new(false, true);
+        assert_eq!(out(10), left(&Finding::Stamp(renewed), memory, facts(0, NEW), 100), "shown by the stamp");
+        let facts = facts(0, QuarantineReason::PromotedOrRestarted);
+        assert_eq!(out(9), left(&stamp("b", 1), memory, facts, 101), "until the end");
+    }
+
     /// Returns a stamp since a time of the server in seconds.
     fn since(seconds: u64, renewed: Option<QuarantineReason>) -> Stamp {
         let text = format!("1 a 0000 {} 9000", seconds * 1000).into_bytes().into();
@@ -319,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_strict_process_waits_whatever_the_age_of_the_stamp_is() {
-        let memory = &mut Memory::new(true);
+        let memory = &mut Memory::new(true, false);
         let reason = QuarantineReason::ClockNotWatched;
         assert_eq!(Some((reason, Some(10))), left(&stamp("a", 99), memory, facts(0, NEW), 100));
         assert_eq!(Some((reason, Some(1))), left(&stamp("a", 99), memory, facts(0, NEW), 109));
@@ -328,7 +352,7 @@ mod tests {
         let age = Duration::from_secs(1_700_000_000);
         let vouched =
             Finding::Stamp(Stamp { renewed: None, age, longest: Duration::from_secs(9), text: vouched });
-        let memory = &mut Memory::new(true);
+        let memory = &mut Memory::new(true, false);
         assert_eq!(Some((reason, Some(10))), left(&vouched, memory, facts(0, NEW), 100), "long ago");
         memory.vouch();
         assert_eq!(None, left(&vouched, memory, facts(0, NEW), 101));

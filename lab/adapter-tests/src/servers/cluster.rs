@@ -248,7 +248,7 @@ pub(crate) async fn a_promoted_replica_grants_no_lock_that_the_former_master_has
         matches!(
             reason,
             Some(
-                QuarantineReason::Restarted
+                QuarantineReason::PromotedOrRestarted
                     | QuarantineReason::Promoted
                     | QuarantineReason::Recent
                     | QuarantineReason::DataLost

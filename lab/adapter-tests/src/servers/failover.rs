@@ -96,7 +96,9 @@ pub(crate) async fn a_promoted_server_grants_no_lock_that_the_former_master_has_
         let reason = reasons(&other.health().await)[0];
         matches!(
             reason,
-            Some(QuarantineReason::Restarted | QuarantineReason::Promoted | QuarantineReason::Recent)
+            Some(
+                QuarantineReason::PromotedOrRestarted | QuarantineReason::Promoted | QuarantineReason::Recent
+            )
         )
     };
     eventually("the promoted server is in quarantine", QUARANTINE_LIMIT, is_promoted).await;
