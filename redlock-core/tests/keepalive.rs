@@ -372,6 +372,7 @@ fn keys_missing_at_the_release_are_a_loss() {
         };
         let error = world.redlock.lock("a", TTL).run(work).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(&Loss::Revoked { holder: None })), (error.kind(), error.loss()));
+        assert_eq!(format!("Lost: {error}"), format!("{error:?}"), "`main` prints `Debug`");
         assert_eq!(Some(true), error.into_output(), "the loss was unknown while the work ran");
     });
 }

@@ -184,13 +184,11 @@ impl<T> From<RunError<T>> for Error {
     }
 }
 
-/// Shows if there is an output. The output itself need not be `Debug`.
+/// Formats the kind, then the same text as `Display`, which states whether the work finished without the lock. A `main`
+/// that returns this error prints this form. The output itself need not be `Debug`.
 impl<T> fmt::Debug for RunError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunError")
-            .field("error", &self.error)
-            .field("has_output", &self.output.is_some())
-            .finish()
+        fmt::Debug::fmt(&self.error, f)
     }
 }
 
