@@ -414,7 +414,8 @@ impl<C: Connector> LockNode for ClusterNode<C> {
         let servers: Vec<_> = locked(&self.0.state).servers().cloned().collect();
         let statuses: Vec<_> = servers.iter().map(ServerNode::status).collect();
         let rate = statuses.iter().filter_map(|status| status.clock_rate).max_by_key(|rate| rate.ppm);
-        let status = Status::default().with_clock_rate(rate);
+        let longer_ttl = statuses.iter().filter_map(|status| status.longer_ttl).max();
+        let status = Status::default().with_clock_rate(rate).with_longer_ttl(longer_ttl);
         // A shard that is merely not connected has none for the log.
         let is_quarantined =
             |reason| !matches!(reason, QuarantineReason::NotChecked | QuarantineReason::Changed);

@@ -137,7 +137,9 @@ impl<C: Connector> LockNode for ServerNode<C> {
 
     fn status(&self) -> Status {
         let state = self.0.conn.state();
-        let mut status = Status::default().with_clock_rate(self.0.clock_rate.rate());
+        let longer_ttl = self.0.keeper.as_ref().and_then(|keeper| keeper.longer_ttl());
+        let mut status =
+            Status::default().with_clock_rate(self.0.clock_rate.rate()).with_longer_ttl(longer_ttl);
         let link = state.link();
         if let Some(connection) = link.and_then(|link| link.id()) {
             status = status.over(connection);

@@ -262,6 +262,7 @@ macro_rules! __cases {
                 without_rights_to_the_stamp_the_uptime_counts
                 a_stamp_of_a_later_version_is_not_overwritten
                 ttls_above_longest_ttl_send_nothing
+                a_longer_ttl_of_another_program_is_shown_until_it_is_lowered
                 without_longest_ttl_nothing_is_checked
             }
             bad_input {

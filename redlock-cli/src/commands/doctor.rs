@@ -1,7 +1,7 @@
 //! `redlock doctor`: checks of the servers, by `redlock-doctor` and the health check of the library.
 
 use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity};
-use redlock_redis_rs::node::QuarantineReason;
+use redlock_redis_rs::node::{Quarantine, QuarantineReason};
 use redlock_redis_rs::{
     ClockRate, Health, ListHealth, LockStatus, NodeHealth, NodeListDifference, Redlock, Resource,
 };
@@ -23,6 +23,7 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;
         let health = redlock.health().await;
         let mut problems = quarantines(&health);
+        problems.extend(longer_ttl(&health));
         problems.extend(health.previous_nodes().and_then(without_quorum));
         problems.extend(health.node_list_difference().map(Problem::from));
         problems.extend(result.findings().iter().map(Problem::from));
@@ -112,6 +113,21 @@ fn quarantines(health: &Health) -> Vec<Problem> {
         })
     };
     health.nodes().iter().filter_map(in_quarantine).collect()
+}
+
+/// Returns the longest TTL that servers keep for other programs.
+fn longer_ttl(health: &Health) -> Option<Problem> {
+    let longest = health.nodes().iter().filter_map(NodeHealth::longer_ttl).max()?;
+    let keeps = |node: &&NodeHealth| node.longer_ttl().is_some();
+    Some(Problem {
+        severity: Severity::Note,
+        nodes: health.nodes().iter().filter(keeps).map(|node| node.label().to_owned()).collect(),
+        problem: format!("another program has stated a longest TTL of {longest:?}, which the server keeps"),
+        consequence: format!("a quarantine lasts for {:.0?} or more", Quarantine::duration(longest)),
+        fix: "state this value in all programs; if no program uses such TTLs any more, see \"A shorter longest TTL\" in \
+              docs/operating.md"
+            .to_owned(),
+    })
 }
 
 fn code(result: &Preflight, problems: &[Problem], disagreements: &[String], strict: bool) -> Code {

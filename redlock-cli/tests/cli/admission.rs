@@ -87,6 +87,23 @@ fn a_restarted_server_is_in_quarantine() {
 }
 
 #[test]
+fn a_longer_longest_ttl_of_another_program_is_a_note() {
+    let cluster = Cluster::new();
+    admit(&cluster);
+    let shorter = |words: &[&str]| output(&mut cluster.redlock([words, &["--longest-ttl", "10s"]].concat()));
+    let health = shorter(&["health"]);
+    let shown = text(&health.stdout);
+    let count = shown.matches("keeps a longest TTL of 3600s of another program").count();
+    assert_eq!((Some(0), 3), (health.status.code(), count), "{shown}");
+    let doctor = shorter(&["doctor", "--observe", "0", "--strict", "--json"]);
+    let finding = &json(&doctor)["findings"][0];
+    let nodes = finding["nodes"].as_array().unwrap().len();
+    assert_eq!((Some(0), 3, "note"), (doctor.status.code(), nodes, finding["severity"].as_str().unwrap()));
+    assert!(finding["problem"].as_str().unwrap().contains("longest TTL of 3600s"), "{finding}");
+    assert!(!text(&redlock(&cluster, &["health"]).stdout).contains("longest TTL"), "its own");
+}
+
+#[test]
 fn the_longest_ttl_comes_from_the_environment_and_bounds_ttls() {
     let cluster = Cluster::new();
     let code = |words: &[&str], value: &str| {

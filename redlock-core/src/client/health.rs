@@ -9,7 +9,7 @@ use tracing::Span;
 use crate::client::handle::Handle;
 use crate::decide::quorums::Members;
 use crate::decide::tally::Tally;
-use crate::node::Quarantine;
+use crate::node::{Quarantine, Status};
 use crate::round;
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
@@ -45,6 +45,7 @@ pub struct NodeHealth {
     is_clock_fast: bool,
     /// True if the lists of programs are compared on this node. `None` if the comparison is switched off.
     is_list_compared: Option<bool>,
+    longer_ttl: Option<Duration>,
 }
 
 /// The result of a health check for one list of nodes.
@@ -289,6 +290,24 @@ impl NodeHealth {
         self.report.quarantine()
     }
 
+    /// Returns the longest TTL that the server keeps for another program, if it is longer than this program states.
+    ///
+    /// It applies to the [quarantines](NodeHealth::quarantine) of this node, even if no program states it any more. The
+    /// guide describes how to lower it. `None` if there is no longer one, and for backends without restart admission.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock| {
+    /// for node in redlock.health().await.nodes() {
+    ///     if let Some(longer) = node.longer_ttl() {
+    ///         println!("{}: quarantines as for locks of {longer:?}", node.label());
+    ///     }
+    /// }
+    /// # });
+    /// ```
+    pub fn longer_ttl(&self) -> Option<Duration> {
+        self.longer_ttl
+    }
+
     /// Returns how long the reply took, or how long the check waited for it.
     ///
     /// ```
@@ -388,8 +407,9 @@ impl NodeHealth {
 ///   node 2 (10.0.0.3:6379): connection refused (after 0.1ms)
 /// ```
 ///
-/// The line of a node ends with the rate of its clock, if it is known. `node list not compared` follows if a healthy node
-/// does not permit the [comparison](NodeHealth::is_node_list_compared).
+/// The line of a node ends with the rate of its clock, if it is known. `keeps a longest TTL of 300s of another program`
+/// follows if there is a [longer TTL](NodeHealth::longer_ttl), and `node list not compared` if a healthy node does not
+/// permit the [comparison](NodeHealth::is_node_list_compared).
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_available() { "available" } else { "unavailable" };
@@ -424,6 +444,9 @@ impl fmt::Display for NodeHealth {
             Some(rate) => write!(f, ", {rate}")?,
             None => {}
         }
+        if let Some(longer) = self.longer_ttl {
+            write!(f, ", keeps a longest TTL of {longer:?} of another program")?;
+        }
         if self.is_healthy() && self.is_list_compared == Some(false) {
             f.write_str(", node list not compared")?;
         }
@@ -450,13 +473,13 @@ pub(crate) async fn health(handle: &Handle) -> Health {
     let (votes, looked) = both(run(nodes, round, start, limit, Span::none()), comparison).await;
     let reports = votes.reports(nodes.now(), |node| nodes.label(node));
     let drift_factor = handle.rules.drift.get();
-    let with_clock = |report: NodeReport| {
-        let clock_rate = handle.peers[report.index()].node.status().clock_rate;
+    let with_status = |report: NodeReport| {
+        let Status { clock_rate, longer_ttl, .. } = handle.peers[report.index()].node.status();
         let is_clock_fast = clock_rate.is_some_and(|rate| rate.exceeds(drift_factor));
         let is_list_compared = looked.as_ref().map(|(_, compared)| compared[report.index()]);
-        NodeHealth { report, clock_rate, is_clock_fast, is_list_compared }
+        NodeHealth { report, clock_rate, is_clock_fast, is_list_compared, longer_ttl }
     };
-    let nodes = reports.into_iter().map(with_clock).collect();
+    let nodes = reports.into_iter().map(with_status).collect();
     let node_lists = looked.as_ref().and_then(|(difference, _)| *difference);
     let of = |(list, tally): (Members, Tally)| ListHealth {
         len: list.len(),

@@ -22,6 +22,7 @@ struct NodeHealthFields<'a> {
     latency_ms: f64,
     quarantine: Option<&'a Quarantine>,
     clock: Option<ClockFields>,
+    longer_ttl_ms: Option<u64>,
     same_server_as: Option<&'a str>,
     message: String,
 }
@@ -49,6 +50,7 @@ impl Serialize for NodeHealth {
                 over_ms: whole_millis(rate.over),
                 fast: self.is_clock_fast(),
             }),
+            longer_ttl_ms: self.longer_ttl().map(whole_millis),
             same_server_as: self.same_server_as().map(|(_, label)| label),
             message: self.to_string(),
         }

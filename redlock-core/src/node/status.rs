@@ -1,5 +1,7 @@
 //! The present state of a node.
 
+use std::time::Duration;
+
 use crate::types::clock_rate::ClockRate;
 use crate::types::identity::ConnectionId;
 use crate::types::quarantine::Quarantine;
@@ -18,6 +20,9 @@ pub struct Status {
     pub is_partly_quarantined: bool,
     /// The measured rate of the server's clock, which a health check reports.
     pub clock_rate: Option<ClockRate>,
+    /// The longest TTL that the server keeps for another program, if it is longer than the
+    /// [stated one](super::Profile::longest_ttl). A health check reports it.
+    pub longer_ttl: Option<Duration>,
 }
 
 impl Status {
@@ -74,6 +79,21 @@ impl Status {
     #[must_use]
     pub fn with_clock_rate(mut self, rate: Option<ClockRate>) -> Self {
         self.clock_rate = rate;
+        self
+    }
+
+    /// Sets the longest TTL that the server keeps for another program.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::Status;
+    /// // This program states 30 s, and the server has quarantines for locks of five minutes.
+    /// let status = Status::default().with_longer_ttl(Some(Duration::from_secs(300)));
+    /// assert_eq!(Some(Duration::from_secs(300)), status.longer_ttl);
+    /// ```
+    #[must_use]
+    pub fn with_longer_ttl(mut self, longest: Option<Duration>) -> Self {
+        self.longer_ttl = longest;
         self
     }
 }

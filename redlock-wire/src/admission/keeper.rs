@@ -31,6 +31,8 @@ pub(crate) struct Keeper {
     label: String,
     pub(crate) stamp: StampKey,
     longest: Arc<Longest>,
+    /// The longest TTL in the stamp, in milliseconds.
+    stamped: AtomicU64,
     /// The additional time of a quarantine. Zero for servers that cannot be promoted.
     margin: Duration,
     memory: Mutex<Memory>,
@@ -97,6 +99,7 @@ impl Keeper {
             label: label.to_owned(),
             stamp,
             longest,
+            stamped: AtomicU64::new(0),
             margin,
             memory,
             clock_rate,
@@ -110,6 +113,12 @@ impl Keeper {
     /// Returns how long a server stays in quarantine.
     pub(crate) fn wait(&self) -> Duration {
         self.longest.wait() + self.margin
+    }
+
+    /// Returns the longest TTL in the stamp, if it is longer than the one that this program states.
+    pub(crate) fn longer_ttl(&self) -> Option<Duration> {
+        let stamped = self.stamped.load(Ordering::Relaxed);
+        (stamped > self.longest.millis()).then(|| Duration::from_millis(stamped))
     }
 
     /// Returns the look of this program. `tracked`: whether the server is to report changes of the stamp.
@@ -168,6 +177,8 @@ impl Keeper {
     ) -> bool {
         let stamp = match finding {
             Finding::Stamp(stamp) => {
+                let millis = u64::try_from(stamp.longest.as_millis()).unwrap_or(u64::MAX);
+                self.stamped.store(millis, Ordering::Relaxed);
                 if let Some(stamped) = self.longest.see(stamp.longest) {
                     let stated = self.longest.stated();
                     tracing::warn!(

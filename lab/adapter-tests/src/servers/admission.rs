@@ -340,6 +340,38 @@ pub(crate) async fn ttls_above_longest_ttl_send_nothing<A: Adapter>() {
     assert_eq!(before, sets());
 }
 
+/// The steps of *A shorter longest TTL* in `docs/operating.md`.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_longer_ttl_of_another_program_is_shown_until_it_is_lowered<A: Adapter>() {
+    let server = RedisServer::start();
+    let options = Options::tokio().longest_ttl(2 * LONGEST);
+    let other = A::builder_with([server.url()], &options).unwrap().build().unwrap();
+    vouch(&other, 1).await;
+    let redlock = guarded::<A>([server.url()]);
+    vouch(&redlock, 1).await;
+    let health = redlock.health().await;
+    assert_eq!((Some(2 * LONGEST), true), (health.nodes()[0].longer_ttl(), health.is_available()));
+    assert!(health.to_string().contains("keeps a longest TTL of 10s of another program"), "{health}");
+    assert_eq!(None, other.health().await.nodes()[0].longer_ttl(), "its own");
+    drop(other);
+
+    assert_eq!("1", server.command(&["DEL", "redlock:admission"]));
+    let is_out = async || reasons(&redlock.health().await)[0] == Some(QuarantineReason::DataLost);
+    eventually("the server is in quarantine", QUARANTINE_LIMIT, is_out).await;
+    assert_eq!(None, redlock.health().await.nodes()[0].longer_ttl());
+    let stamp = server.command(&["GET", "redlock:admission"]);
+    assert!(stamp.ends_with(" 5000"), "{stamp}");
+    // A program that has seen the longer value still applies it.
+    let started_later = guarded::<A>([server.url()]);
+    let remaining =
+        async |client: &Redlock| client.health().await.nodes()[0].quarantine().unwrap().remaining.unwrap();
+    let longer = remaining(&redlock).await;
+    assert!(remaining(&started_later).await + Duration::from_secs(2) < longer);
+    for client in [&started_later, &redlock] {
+        eventually("it counts", QUARANTINE_LIMIT, async || client.health().await.is_available()).await;
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_longest_ttl_nothing_is_checked<A: Adapter>() {
     let servers = three();
