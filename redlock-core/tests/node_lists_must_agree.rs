@@ -126,6 +126,12 @@ const LISTS: [(&[usize], &[usize]); 5] = [
     (&[0, 1, 2, 3, 4], &[4, 5, 6]),
 ];
 
+/// The old and the new list of a change. The last ones have no node in common.
+const CHANGES: [(&[usize], &[usize]); 7] = {
+    let [a, b, c, d, e] = LISTS;
+    [a, b, c, d, e, (&[0, 1, 2], &[3, 4, 5]), (&[0], &[1, 2, 3, 4, 5])]
+};
+
 #[test]
 fn the_program_that_is_first_continues_and_another_list_gets_no_lock() {
     for change in [FakeNode::watching, FakeNode::ordered] {
@@ -191,7 +197,7 @@ fn a_program_with_two_other_lists_that_starts_at_the_same_time_is_excluded() {
 #[test]
 fn a_change_of_the_nodes_goes_on_without_a_pause() {
     for_each_seed(3, |seed| {
-        for (old, new) in LISTS {
+        for (old, new) in CHANGES {
             let world = World::new(seed, |node| node.watching().ordered());
             let run = |programs: &[&Program], name: &str| {
                 world.run(20 * SECOND);
@@ -239,10 +245,11 @@ impl World {
 #[test]
 fn the_last_step_does_not_begin_before_the_first_one_has_ended() {
     for_each_seed(3, |seed| {
-        for (old, new) in LISTS {
+        for (old, new) in CHANGES {
             let world = World::new(seed, |node| node.watching().ordered());
             let (first, both) = (world.contends(old, None), world.contends(new, Some(old)));
-            world.run(5 * SECOND);
+            // A program of step 2 notices within ten seconds that the first one has started.
+            world.run(12 * SECOND);
             let last = world.contends(new, None);
             world.run(60 * SECOND);
             assert_eq!(0, last.turns(), "{old:?} {new:?}");

@@ -293,6 +293,7 @@ macro_rules! __cases {
             change {
                 programs_in_neighbouring_steps_exclude_each_other
                 programs_that_must_agree_go_through_a_change
+                programs_of_the_first_and_the_last_step_exclude_each_other
                 a_server_in_both_lists_has_one_connection
             }
             clocks {

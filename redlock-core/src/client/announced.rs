@@ -153,7 +153,8 @@ impl AnnouncedList {
     ///
     /// The other list may be one that this program agrees with: during a change of the nodes, programs with only the
     /// previous list and programs with only the new one do not exclude each other. They find each other only if they have a
-    /// node in common.
+    /// node in common, or if a program with both lists runs and lists [must
+    /// agree](crate::Builder::node_lists_must_agree).
     ///
     /// ```
     /// # use redlock_core::AnnouncedList;

@@ -430,8 +430,10 @@ impl Builder {
     /// Then two programs with different lists never hold one lock at the same time, if they have a node in common that
     /// both reach. The program that was first continues. A program with another list gets no lock, as soon as it starts:
     /// the votes of all its nodes do not count, for the reason `another program lists other nodes`. Programs in
-    /// neighbouring steps of a [change of the nodes](Builder::previous_nodes) agree. Set it in all programs. It implies
-    /// [`compare_node_lists`](Builder::compare_node_lists), which states the requirements of the comparison.
+    /// neighbouring steps of a [change of the nodes](Builder::previous_nodes) agree. If no node is in both lists of a change,
+    /// a running program with both lists keeps the programs with one of them apart, unless they start within ten seconds.
+    /// Set it in all programs. It implies [`compare_node_lists`](Builder::compare_node_lists), which states the requirements
+    /// of the comparison.
     ///
     /// The default is `false`, because the setting has these costs:
     ///

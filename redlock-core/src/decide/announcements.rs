@@ -26,6 +26,8 @@
 //! - Programs without the setting have another announcement of the same list, on which no vote relies. The other programs
 //!   replace it.
 
+pub(crate) mod copies;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ mod exploration;
 use std::time::Duration;
 
 use crate::decide::agreement::Agreement;
+use crate::decide::announcements::copies::{Action, ListCopy};
 use crate::decide::announcements::{
     Announced, Announcement, Claim as Claimed, Finding, Listed, MIN_TTL, Place, Servers, certain,
     max_reading, ttl_after,
@@ -79,6 +80,8 @@ pub(crate) struct Seen {
     is_confirmed: bool,
     /// True if the next announcement is in the place of neighbours.
     is_guarded: bool,
+    /// The copy that this program makes of the announcement of a neighbour.
+    copy: Option<ListCopy>,
 }
 
 /// The result of a comparison.
@@ -106,6 +109,10 @@ pub(crate) enum Lane {
     Renew(Place),
     /// Another look at the place of neighbours, after the announcement of this program.
     Verify,
+    /// A copy of the announcement of a neighbour.
+    Copy,
+    /// The end of a former copy.
+    RetractCopy,
 }
 
 impl Seen {
@@ -184,8 +191,24 @@ impl Compare {
             self.finding = self.finding.and(Finding::Unconfirmed);
         }
         self.agreement.observe(is_conflict, self.is_complete, now);
+        if !self.agreement.is_blocked() {
+            self.copy(&known, now, io);
+        }
         for node in known {
             self.announce(node, now, io);
+        }
+    }
+
+    /// Copies the announcements of one list to the nodes of the other one.
+    fn copy(&mut self, known: &[usize], now: Instant, io: &mut Io<Lane>) {
+        let announced: Vec<_> = known.iter().map(|node| (*node, &self.nodes[*node].announced)).collect();
+        for (node, copy) in self.servers.copies(&announced, now) {
+            let lane = match copy.action {
+                Action::Make | Action::Renew => Lane::Copy,
+                Action::Replace(_) => Lane::RetractCopy,
+            };
+            self.nodes[node].copy = Some(copy);
+            self.send(node, lane, io);
         }
     }
 
@@ -373,6 +396,18 @@ impl Round for Compare {
             Lane::Retract(place) => Request::Release(claim(place, announced.at(place)?.token.clone())),
             Lane::Announce(place) => Request::Acquire(claim(place, next(place)), ttl),
             Lane::Renew(place) => Request::Extend(claim(place, self.servers.token(place)), ttl),
+            Lane::Copy => {
+                let ListCopy { token, ttl, action } = self.nodes[node].copy.clone()?;
+                let (copy, ttl) = (claim(Place::First, token), Ttl::new(ttl).ok()?);
+                match action {
+                    Action::Make | Action::Replace(_) => Request::Acquire(copy, ttl),
+                    Action::Renew => Request::Extend(copy, ttl),
+                }
+            }
+            Lane::RetractCopy => match &self.nodes[node].copy.as_ref()?.action {
+                Action::Replace(former) => Request::Release(claim(Place::First, former.clone())),
+                Action::Make | Action::Renew => return None,
+            },
         })
     }
 
@@ -394,7 +429,6 @@ impl Round for Compare {
                 }
             }
             Lane::Guard => self.guarded(&heard, io),
-            Lane::Unguard => {}
             Lane::Retract(_) if self.is_late(heard.at) => {}
             Lane::Retract(place) => {
                 self.ttl = ttl_after(heard.at.saturating_duration_since(self.start));
@@ -402,6 +436,9 @@ impl Round for Compare {
             }
             Lane::Announce(place) | Lane::Renew(place) => self.announced(place, &heard, io),
             Lane::Verify => self.verified(heard),
+            Lane::RetractCopy if !self.is_late(heard.at) => self.send(heard.node, Lane::Copy, io),
+            // The next comparison makes the copy, if the place is free then.
+            Lane::Copy | Lane::RetractCopy | Lane::Unguard => {}
         }
     }
 

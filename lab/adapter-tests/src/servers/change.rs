@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use redlock_core::FencingToken;
 use redlock_core::NodeHealth;
+use redlock_core::node::QuarantineReason;
 use tokio::task::JoinHandle;
 
 use super::node_lists::{SECONDS, limit};
@@ -203,6 +204,43 @@ pub(crate) async fn programs_that_must_agree_go_through_a_change<A: Adapter>() {
     // A usual test asserts no speed.
     assert!(!is_long || slow.len() <= 1, "at most one slow request: {slow:.1?}");
     assert!(turns >= 16, "{turns}");
+}
+
+/// No node is in both lists. A program of step 2 runs all the time, and another of each other step starts after it.
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+pub(crate) async fn programs_of_the_first_and_the_last_step_exclude_each_other<A: Adapter>() {
+    const OLD: Step = (&[0, 1, 2], None);
+    const BOTH: Step = (&[3, 4, 5], Some(&[0, 1, 2]));
+    const NEW: Step = (&[3, 4, 5], None);
+    for (first, last) in [(OLD, NEW), (NEW, OLD)] {
+        let servers = RedisServer::start_many(6);
+        let start = |step| started::<A>(&servers, step, |builder| builder.node_lists_must_agree(true));
+        let has_lock = async |redlock: &Redlock| match redlock.lock("a", TTL).max_attempts(1).await {
+            Ok(guard) => guard.release().await.is_ok(),
+            Err(_) => false,
+        };
+        let programs = [first, BOTH].map(start);
+        for program in &programs {
+            eventually("the program gets a lock", PATIENCE, async || has_lock(program).await).await;
+        }
+        let last = start(last);
+        eventually("the last program is blocked", PATIENCE, async || {
+            let health = last.health().await;
+            let mut reasons = health.nodes().iter().filter_map(NodeHealth::quarantine);
+            reasons.any(|out| out.reason == QuarantineReason::OtherNodeList)
+        })
+        .await;
+        let until = Instant::now() + CONTENTION;
+        while Instant::now() < until {
+            assert!(!has_lock(&last).await, "two steps apart");
+        }
+        for program in &programs {
+            eventually("the program continues", PATIENCE, async || has_lock(program).await).await;
+        }
+        for program in programs.iter().chain([&last]) {
+            program.close().await;
+        }
+    }
 }
 
 /// A program that is restarted with both lists has no other connection to a server that is in both.

@@ -1,0 +1,196 @@
+//! Copies of announcements during a change of the nodes, if lists must agree.
+//!
+//! Programs of step 1 and of step 3 do not exclude each other. If no node is in both lists, neither of them sees the
+//! announcement of the other. A program of step 2 reaches the nodes of both lists. It copies an announcement of one list
+//! from the first place of its nodes to the first place of the nodes that are only in the other list. A copy blocks
+//! programs with the other list, as the announcement of any other list does.
+//!
+//! - A place that is not free keeps its announcement. So of two programs, the one that was first continues, if a program
+//!   of step 2 has compared lists in between.
+//! - A copy expires when the announcement would that was copied, unless that was renewed.
+//! - The nodes of a list are the only source. A copy of a copy would never expire.
+//! - No vote relies on a copy, so it may be replaced.
+
+use std::time::Duration;
+
+use crate::decide::announcements::{Announced, Listed, Servers, TTL};
+use crate::decide::quorums::Members;
+use crate::types::instant::Instant;
+use crate::types::token::Token;
+
+/// A copy of an announcement on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListCopy {
+    pub(crate) token: Token,
+    pub(crate) ttl: Duration,
+    pub(crate) action: Action,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// The place is free.
+    Make,
+    /// The place has this copy.
+    Renew,
+    /// The place has a copy of this former announcement of the same list.
+    Replace(Token),
+}
+
+/// A copy is not made for a shorter time, and not renewed for less.
+const LEAST: Duration = Duration::from_secs(1);
+
+impl Servers {
+    /// Returns the copies to be made on nodes, whose announcements are these.
+    pub(crate) fn copies(&self, announced: &[(usize, &Announced)], now: Instant) -> Vec<(usize, ListCopy)> {
+        match self.quorums.previous().filter(|_| self.must_agree) {
+            None => Vec::new(),
+            Some(previous) => {
+                let current = self.quorums.current();
+                let mut copies = self.copies_of(current, previous, announced, now);
+                copies.extend(self.copies_of(previous, current, announced, now));
+                copies
+            }
+        }
+    }
+
+    /// Returns the copies of announcements of one list on nodes that are only in the other one.
+    fn copies_of(
+        &self,
+        list: Members,
+        other: Members,
+        announced: &[(usize, &Announced)],
+        now: Instant,
+    ) -> Vec<(usize, ListCopy)> {
+        let (own, others) = (self.list_of(list), self.list_of(other));
+        let is_of_list = |listed: &Listed| {
+            let lists = self.read(&listed.token).map(|lists| lists.reached());
+            let single = lists.as_ref().and_then(|lists| lists.single());
+            single.is_some_and(|it| it.difference(&own).is_none() && it.difference(&others).is_some())
+        };
+        let first = |node: &(usize, &'_ Announced)| node.1.first.clone();
+        let sources = announced.iter().filter(|(node, _)| list.contains(*node)).filter_map(first);
+        let sources: Vec<_> = sources.filter(is_of_list).collect();
+        let Some(latest) = sources.iter().max_by_key(|listed| listed.remaining) else { return Vec::new() };
+        let remaining = latest.remaining.unwrap_or_default().min(TTL);
+        let ttl = remaining.saturating_sub(now.saturating_duration_since(latest.read));
+        let copy = |token: &Token, action| Some(ListCopy { token: token.clone(), ttl, action });
+        let copy_on = |announced: &Announced| match &announced.first {
+            _ if ttl < LEAST => None,
+            None => copy(&latest.token, Action::Make),
+            Some(listed) if sources.iter().any(|source| source.token == listed.token) => {
+                let is_short = listed.remaining.is_some_and(|left| left + LEAST <= ttl);
+                is_short.then(|| copy(&listed.token, Action::Renew))?
+            }
+            Some(listed) if is_of_list(listed) => copy(&latest.token, Action::Replace(listed.token.clone())),
+            Some(_) => None,
+        };
+        let targets = announced.iter().filter(|(node, _)| !list.contains(*node));
+        targets.filter_map(|(node, announced)| Some((*node, copy_on(announced)?))).collect()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+    use crate::decide::announcements::Place;
+    use crate::decide::node_list::{Lists, NodeList};
+    use crate::decide::quorums::Quorums;
+    use crate::types::entry::LockEntry;
+    use crate::types::identity::ServerId;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::since_origin(Duration::from_secs(seconds))
+    }
+
+    fn list(known: &[u64]) -> Lists {
+        let known = known.iter().map(|id| ServerId::from(NonZeroU64::new(*id).expect("not zero")));
+        Lists::new(NodeList::new(3, known), None)
+    }
+
+    /// Returns a program that changes from servers 1, 2, 3 to 3, 4, 5. Its nodes are 3, 4, 5, 1, 2.
+    fn both(must_agree: bool) -> Servers {
+        let mut both = Servers::new(Quorums::of_change(3, &[3, 4, 0]), must_agree, None);
+        both.begin();
+        for (node, id) in [3, 4, 5, 1, 2].into_iter().enumerate() {
+            both.note(node, NonZeroU64::new(id).map(ServerId::from), at(10));
+        }
+        both
+    }
+
+    /// Returns an announcement in the first place that was read at 100 s, with this time left.
+    fn first(token: Token, seconds: u64) -> Announced {
+        let mut entry = LockEntry::of(token);
+        entry.remaining = Some(Duration::from_secs(seconds));
+        let mut announced = Announced::default();
+        announced.set(Place::First, Listed::new(entry, at(100), at(100), Duration::from_secs(1)));
+        announced
+    }
+
+    /// Returns the copies at 101 s.
+    fn copies(both: &Servers, announced: &[Announced; 5]) -> Vec<(usize, ListCopy)> {
+        let announced: Vec<_> = announced.iter().enumerate().collect();
+        both.copies(&announced, at(101))
+    }
+
+    fn copy(token: &Token, seconds: u64, action: Action) -> ListCopy {
+        ListCopy { token: token.clone(), ttl: Duration::from_secs(seconds), action }
+    }
+
+    #[test]
+    fn an_announcement_of_one_list_is_copied_to_the_nodes_of_the_other_list() {
+        let (old, new) = (list(&[1, 2, 3]).relied_on_token(), list(&[3, 4, 5]).relied_on_token());
+        let none = Announced::default;
+        let is_old = [none(), none(), none(), first(old.clone(), 20), first(old.clone(), 25)];
+        let made = copy(&old, 24, Action::Make);
+        assert_eq!(vec![(1, made.clone()), (2, made)], copies(&both(true), &is_old));
+        assert!(copies(&both(false), &is_old).is_empty(), "no vote relies on announcements");
+        let is_new = [first(new.clone(), 20), none(), none(), none(), none()];
+        let made = copy(&new, 19, Action::Make);
+        assert_eq!(vec![(3, made.clone()), (4, made)], copies(&both(true), &is_new));
+        // A place that is not free keeps its announcement.
+        let other = || first(list(&[4, 5, 6]).token(), 20);
+        let taken = [none(), first(new.clone(), 20), other(), first(old.clone(), 20), first(old.clone(), 20)];
+        assert!(copies(&both(true), &taken).is_empty());
+    }
+
+    #[test]
+    fn a_copy_is_renewed_as_long_as_its_announcement_is() {
+        let (old, none) = (list(&[1, 2, 3]).relied_on_token(), Announced::default);
+        let left = |source: u64, copied: u64| {
+            let copied = || first(old.clone(), copied);
+            [none(), copied(), copied(), first(old.clone(), source), none()]
+        };
+        let renewed = copy(&old, 24, Action::Renew);
+        assert_eq!(vec![(1, renewed.clone()), (2, renewed)], copies(&both(true), &left(25, 15)));
+        assert!(copies(&both(true), &left(25, 25)).is_empty(), "another program has renewed it");
+        assert!(copies(&both(true), &left(1, 1)).is_empty());
+        let orphan = [none(), first(old.clone(), 20), none(), none(), none()];
+        assert!(copies(&both(true), &orphan).is_empty(), "a copy is never copied");
+    }
+
+    /// A program has announced its servers again after one was restarted.
+    #[test]
+    fn a_copy_of_a_former_announcement_is_replaced() {
+        let (old, former) = (list(&[1, 2, 3]).relied_on_token(), list(&[1, 3]).relied_on_token());
+        let none = Announced::default;
+        let announced = [none(), first(former.clone(), 20), none(), first(old.clone(), 25), none()];
+        let expected =
+            [(1, copy(&old, 24, Action::Replace(former.clone()))), (2, copy(&old, 24, Action::Make))];
+        assert_eq!(expected.to_vec(), copies(&both(true), &announced));
+        // Both are announced: each program reaches other servers.
+        let both_stand =
+            [none(), first(former.clone(), 20), none(), first(old.clone(), 25), first(former.clone(), 5)];
+        let expected = [(1, copy(&former, 24, Action::Renew)), (2, copy(&old, 24, Action::Make))];
+        assert_eq!(expected.to_vec(), copies(&both(true), &both_stand));
+    }
+
+    /// Server 3 is in both lists.
+    #[test]
+    fn an_announcement_that_may_be_of_either_list_is_not_copied() {
+        let none = Announced::default;
+        let token = list(&[3]).relied_on_token();
+        assert!(copies(&both(true), &[first(token, 20), none(), none(), none(), none()]).is_empty());
+    }
+}
