@@ -445,9 +445,13 @@ pub(crate) struct Doctor {
 /// Use it while the servers are changed, or if programs list different servers. Programs renew their lists every ten
 /// seconds; a list that was renewed longer ago is that of programs that have ended. A list differs if its programs and one
 /// with the servers of this command can hold one lock at the same time. A program that has found another list announces its
-/// label. During a change, the list of a program is that of its servers and of its previous servers: A and B.
+/// label.
 ///
-/// Exit codes: 0 if no list differs from another one, 1 if one does, 69 if no server replied.
+/// While the servers are changed, use it with both lists. Programs of step 1 have only the previous servers, those of step 2
+/// both lists (A and B), and those of step 3 only the new servers. The last line states whether step 3 may begin.
+///
+/// Exit codes: 0 if no list differs from another one, and step 3 may begin if there are two lists; otherwise 1; 69 if no
+/// server replied.
 #[derive(Debug, Args)]
 pub(crate) struct Nodes {
     /// Prints JSON

@@ -288,6 +288,11 @@ impl Servers {
         }
     }
 
+    /// Returns whether the servers are changed, so that there are two lists.
+    pub(crate) fn are_changed(&self) -> bool {
+        self.previous.is_some()
+    }
+
     /// Returns the URLs of both lists.
     fn all(&self) -> impl Iterator<Item = &String> {
         self.urls.iter().chain(self.previous.iter().flatten())

@@ -91,9 +91,9 @@ fn without_quorum(previous: ListHealth) -> Option<Problem> {
 /// Returns the servers in quarantine.
 fn quarantines(health: &Health) -> Vec<Problem> {
     let (severity, consequence) = if health.is_available() {
-        (Severity::Warning, "its votes do not count, so the locks tolerate fewer failures")
+        (Severity::Warning, "the votes do not count, so the locks tolerate fewer failures")
     } else {
-        (Severity::Error, "its votes do not count, and too few others are left to grant a lock")
+        (Severity::Error, "the votes do not count, and too few others are left to grant a lock")
     };
     let fix = |reason| match reason {
         QuarantineReason::OtherNodeList => {
@@ -102,17 +102,28 @@ fn quarantines(health: &Health) -> Vec<Problem> {
         QuarantineReason::NodeListNotCompared => "check the rights of the user for the keys of node lists",
         _ => "wait; see `redlock vouch` if the servers are new, or lost no lock",
     };
-    let in_quarantine = |node: &NodeHealth| {
-        let quarantine = node.quarantine()?;
-        Some(Problem {
-            severity,
-            nodes: vec![node.label().to_owned()],
-            problem: quarantine.to_string(),
-            consequence: consequence.to_owned(),
-            fix: fix(quarantine.reason).to_owned(),
-        })
-    };
-    health.nodes().iter().filter_map(in_quarantine).collect()
+    // Servers with one reason have one entry, with the longest time.
+    let mut reasons: Vec<(Quarantine, Problem)> = Vec::new();
+    for node in health.nodes() {
+        let Some(quarantine) = node.quarantine() else { continue };
+        let position = reasons.iter().position(|(other, _)| other.reason == quarantine.reason);
+        let position = position.unwrap_or_else(|| {
+            let problem = Problem {
+                severity,
+                nodes: Vec::new(),
+                problem: String::new(),
+                consequence: consequence.to_owned(),
+                fix: fix(quarantine.reason).to_owned(),
+            };
+            reasons.push((*quarantine, problem));
+            reasons.len() - 1
+        });
+        let (longest, problem) = &mut reasons[position];
+        longest.remaining = longest.remaining.max(quarantine.remaining);
+        problem.nodes.push(node.label().to_owned());
+        problem.problem = longest.to_string();
+    }
+    reasons.into_iter().map(|(_, problem)| problem).collect()
 }
 
 /// Returns the longest TTL that servers keep for other programs.

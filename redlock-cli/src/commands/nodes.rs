@@ -1,14 +1,18 @@
 //! `redlock nodes`: the lists of servers that programs have announced on each server.
 
+mod readiness;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
+use readiness::Readiness;
 use redlock_redis_rs::node::ServerId;
 use redlock_redis_rs::{AnnouncedList, AnnouncedLists};
 
 use super::{only_looking, print};
 use crate::args::{Nodes, Shared};
 use crate::exit::{Code, Failure};
+use crate::settings;
 
 /// The time to live of an announcement.
 const LIFE: Duration = Duration::from_secs(30);
@@ -16,28 +20,38 @@ const LIFE: Duration = Duration::from_secs(30);
 /// Shows the announced lists. Returns the exit code.
 pub(crate) fn nodes(args: &Nodes, shared: &Shared) -> Result<u8, Failure> {
     let quiet = shared.quiet;
+    let are_changed = settings::find(shared)?.servers.are_changed();
     only_looking(shared, async |redlock| {
         let nodes = redlock.announced_lists().await;
+        let readiness = are_changed.then(|| Readiness::of(&nodes));
         if !quiet {
-            print(&if args.json {
-                serde_json::to_string(&nodes).unwrap_or_default()
-            } else {
-                table(&nodes)
-            })?;
+            print(&if args.json { json(&nodes, readiness) } else { table(&nodes, readiness) })?;
         }
-        Ok(code(&nodes) as u8)
+        Ok(code(&nodes, readiness) as u8)
     })
 }
 
-fn code(nodes: &[AnnouncedLists]) -> Code {
+fn code(nodes: &[AnnouncedLists], readiness: Option<Readiness>) -> Code {
     let replied = nodes.iter().filter(|node| node.error().is_none());
     if replied.clone().count() == 0 {
-        Code::Unavailable
-    } else if replied.flat_map(AnnouncedLists::lists).any(|list| list.differs() || list.found_difference()) {
+        return Code::Unavailable;
+    }
+    let differs =
+        replied.flat_map(AnnouncedLists::lists).any(|list| list.differs() || list.found_difference());
+    if differs || readiness.is_some_and(|readiness| !readiness.is_ready()) {
         Code::Findings
     } else {
         Code::Ok
     }
+}
+
+fn json(nodes: &[AnnouncedLists], readiness: Option<Readiness>) -> String {
+    serde_json::json!({
+        "nodes": nodes,
+        "ready_for_step_3": readiness.map(Readiness::is_ready),
+        "message": readiness.map(|readiness| readiness.to_string()),
+    })
+    .to_string()
 }
 
 /// The names of lists: A, B and so on, in the order in which they are named.
@@ -69,7 +83,7 @@ fn name(position: usize) -> String {
     }
 }
 
-fn table(nodes: &[AnnouncedLists]) -> String {
+fn table(nodes: &[AnnouncedLists], readiness: Option<Readiness>) -> String {
     let mut names = Names::default();
     let mut rows = vec![["SERVER", "IDENTITY", "LIST", "RENEWED", "NOTE"].map(str::to_owned)];
     for node in nodes {
@@ -103,6 +117,7 @@ fn table(nodes: &[AnnouncedLists]) -> String {
             .enumerate()
             .map(|(position, list)| format!("{}: {}", name(position), servers(list, &labels))),
     );
+    lines.extend(readiness.map(|readiness| format!("\n{readiness}")));
     lines.join("\n")
 }
 
@@ -127,13 +142,18 @@ fn renewed(expires_in: Duration) -> String {
 }
 
 fn note(list: &AnnouncedList) -> String {
-    let what = match (list.differs(), list.found_difference()) {
-        (true, _) => "differs",
-        (false, true) => "found another list",
-        (false, false) => return String::new(),
+    let difference = match (list.differs(), list.found_difference()) {
+        (true, _) => Some("differs".to_owned()),
+        (false, true) => Some("differs from another list".to_owned()),
+        (false, false) => None,
     };
-    let owner = list.owner().map_or_else(String::new, |owner| format!(", announced by {owner}"));
-    format!("{what}{owner}")
+    let notes = [
+        list.step().map(|step| format!("step {step}")),
+        list.is_copy().then(|| "copy".to_owned()),
+        difference,
+        list.owner().map(|owner| format!("announced by {owner}")),
+    ];
+    notes.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the labels of the servers of a list. Other servers are named by their identities.

@@ -86,9 +86,51 @@ fn a_run_with_another_list_gets_no_lock_if_lists_must_agree() {
     assert!(shown.contains("differs, announced by ") && shown.contains("A and B"), "{shown}");
     let found = nodes(&cluster, &first, &["--json"]);
     let json: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
-    let announced = json[1]["lists"].as_array().unwrap();
+    assert!(json["ready_for_step_3"].is_null(), "no change: {json}");
+    let announced = json["nodes"][1]["lists"].as_array().unwrap();
     assert_eq!(3, announced.len(), "{json}");
     assert_eq!([&false, &false, &true], [0, 1, 2].map(|list: usize| &announced[list]["differs"]), "{json}");
+}
+
+/// The old and the new list have no server in common. A run with both lists passes the old one on to the new server.
+#[test]
+fn step_3_waits_for_the_last_program_of_step_1() {
+    let cluster = Cluster::new();
+    let [old, new] = [0, 1].map(|server: usize| cluster.servers[server].url());
+    let of_step = |step: u8, words: &[&str]| {
+        let mut command = cluster.redlock(words);
+        command.env("REDLOCK_NODES", if step == 1 { &old } else { &new });
+        if step == 2 {
+            command.env("REDLOCK_PREVIOUS_NODES", &old);
+        }
+        output(command.env("REDLOCK_NODE_LISTS_MUST_AGREE", "true"))
+    };
+    let last_line = |code: i32, line: &str| {
+        let found = of_step(2, &["nodes"]);
+        assert_eq!(Some(code), found.status.code(), "{found:?}");
+        assert!(text(&found.stdout).trim_end().ends_with(line), "{found:?}");
+        text(&found.stdout).to_owned()
+    };
+    let run = |step| of_step(step, &["run", "-n", "job", "true"]);
+    last_line(1, "Not ready for step 3: no program of step 2 has announced its lists.");
+    assert_eq!([Some(0); 2], [1, 2].map(|step| run(step).status.code()));
+    let shown = last_line(1, "Not ready for step 3: programs of step 1 run.");
+    assert!(shown.contains("step 1, copy"), "{shown}");
+    let found = run(3);
+    assert_eq!(Some(69), found.status.code(), "{found:?}");
+    assert!(text(&found.stderr).contains("another program lists other nodes"), "{found:?}");
+    for server in &cluster.servers[..2] {
+        server.command(&["DEL", "redlock:nodes", "redlock:nodes:other"]);
+    }
+    last_line(
+        0,
+        "Ready for step 3 once the longest TTL is over: no program of step 1 has announced its list.",
+    );
+    assert_eq!([Some(0); 2], [3, 2].map(|step| run(step).status.code()));
+    assert_eq!(Some(69), run(1).status.code(), "step 1 after step 3");
+    let found = of_step(2, &["nodes", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(json["ready_for_step_3"], false, "the run of step 1 has announced its list: {json}");
 }
 
 /// The recipe waits for it before each deployment.

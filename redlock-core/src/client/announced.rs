@@ -9,6 +9,7 @@ use crate::decide::announcements::{Finding, Listed, Place, Servers};
 use crate::decide::node_list::{Lists, NodeList};
 use crate::node::ServerId;
 use crate::round::compare::Seen;
+use crate::types::quarantine::Quarantine;
 use crate::types::report::{NodeReport, Outcome};
 
 /// The node lists that programs have announced on one node.
@@ -31,6 +32,8 @@ pub struct AnnouncedList {
     lists: Lists,
     owner: Option<String>,
     expires_in: Option<Duration>,
+    step: Option<u8>,
+    is_copy: bool,
     differs: bool,
     found_difference: bool,
 }
@@ -148,6 +151,38 @@ impl AnnouncedList {
         self.expires_in
     }
 
+    /// Returns the step of its programs in a [change of the nodes](crate::Builder::previous_nodes), as a program of step 2 sees
+    /// it.
+    ///
+    /// Programs of step 1 have only the previous nodes, those of step 2 both lists, and those of step 3 only the new nodes.
+    /// `None` if this program has no previous nodes, if the list is neither of them, or if too little of it is known.
+    ///
+    /// ```
+    /// # use redlock_core::AnnouncedLists;
+    /// fn may_step_3_begin(nodes: &[AnnouncedLists]) -> bool {
+    ///     let mut lists = nodes.iter().flat_map(AnnouncedLists::lists);
+    ///     lists.all(|list| matches!(list.step(), Some(2 | 3)))
+    /// }
+    /// ```
+    pub fn step(&self) -> Option<u8> {
+        self.step
+    }
+
+    /// Returns whether the list has not the server on which it is announced.
+    ///
+    /// During a change of the nodes, a program with both lists copies the announcement of one list to the nodes of the other
+    /// one, if lists [must agree](crate::Builder::node_lists_must_agree).
+    ///
+    /// ```
+    /// # use redlock_core::AnnouncedList;
+    /// fn is_of_a_client_of_this_server(announced: &AnnouncedList) -> bool {
+    ///     !announced.is_copy()
+    /// }
+    /// ```
+    pub fn is_copy(&self) -> bool {
+        self.is_copy
+    }
+
     /// Returns whether a program with these lists and another program can hold one lock, because it has found the list of
     /// that program, or because this program sees both lists.
     ///
@@ -197,7 +232,14 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
             let outcome = outcome.clone();
             let latency = handle.now().saturating_duration_since(start);
             let label = handle.label(index).to_owned();
-            NodeReport { index, label, outcome, latency, same_server_as: None }.to_string()
+            NodeReport { index, label, outcome, latency, same_server_as: None }.cause().unwrap_or_default()
+        };
+        // The label names the node.
+        let error = |outcome: &Outcome| match outcome {
+            Outcome::Quarantined { quarantine: Quarantine { remaining: Some(left), .. }, .. } => {
+                format!("in quarantine for {left:.1?}")
+            }
+            outcome => report(outcome),
         };
         let at = |place| Some((place, seen.announced.at(place)?));
         let all = Place::ALL.into_iter().filter_map(at);
@@ -205,9 +247,11 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
             index,
             label: handle.label(index).to_owned(),
             server: seen.server,
-            error: seen.failure.as_ref().map(report),
+            error: seen.failure.as_ref().map(error),
             lists: all
-                .filter_map(|listed| AnnouncedList::new(&compared.servers, listed, others_differ))
+                .filter_map(|listed| {
+                    AnnouncedList::new(&compared.servers, seen.server, listed, others_differ)
+                })
                 .collect(),
         }
     };
@@ -217,10 +261,22 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
 impl AnnouncedList {
     /// Reads an announcement; `None` if it is none. `others_differ` if one program lists only the nodes, and another one only
     /// the previous nodes.
-    fn new(servers: &Servers, (place, listed): (Place, &Listed), others_differ: bool) -> Option<Self> {
+    fn new(
+        servers: &Servers,
+        server: Option<ServerId>,
+        (place, listed): (Place, &Listed),
+        others_differ: bool,
+    ) -> Option<Self> {
         let lists = servers.read(&listed.token)?;
         let has_one_of_two = others_differ && lists.single().is_some();
+        let may_have = |list: &NodeList| {
+            let mut known = list.known();
+            known.clone().count() < list.size() || known.any(|known| Some(known) == server)
+        };
+        let is_copy = server.is_some() && !lists.iter().any(may_have);
         Some(Self {
+            step: servers.step(&listed.token),
+            is_copy,
             lists,
             owner: Lists::owner(&listed.token).map(str::to_owned),
             expires_in: listed.remaining,

@@ -139,6 +139,8 @@ struct AnnouncedListFields<'a> {
     lists: Vec<ServersFields>,
     owner: Option<&'a str>,
     expires_in_ms: Option<u64>,
+    step: Option<u8>,
+    copy: bool,
     differs: bool,
     found_difference: bool,
 }
@@ -161,6 +163,8 @@ impl Serialize for AnnouncedList {
             lists: self.lists().into_iter().map(of).collect(),
             owner: self.owner(),
             expires_in_ms: self.expires_in().map(whole_millis),
+            step: self.step(),
+            copy: self.is_copy(),
             differs: self.differs(),
             found_difference: self.found_difference(),
         }

@@ -337,21 +337,40 @@ impl Servers {
         announced: &(impl Iterator<Item = &'a Announced> + Clone),
     ) -> Finding {
         let Some(previous) = self.quorums.previous() else { return Finding::Equal };
-        let (current, previous) = (self.list_of(self.quorums.current()), self.list_of(previous));
-        let lists = || {
-            announced
-                .clone()
-                .flat_map(Announced::all)
-                .filter_map(|listed| self.read(&listed.token)?.reached().single().cloned())
+        let current = self.quorums.current();
+        let has = |one: Members, other: Members| {
+            let mut listed = announced.clone().flat_map(Announced::all);
+            listed.any(|listed| self.is_only(one, other, &listed.token))
         };
-        let has = |one: &NodeList, other: &NodeList| {
-            lists().any(|list| list.difference(one).is_none() && list.difference(other).is_some())
-        };
-        match current.difference(&previous) {
-            Some(difference) if has(&current, &previous) && has(&previous, &current) => {
+        match self.list_of(current).difference(&self.list_of(previous)) {
+            Some(difference) if has(current, previous) && has(previous, current) => {
                 Finding::Differs(difference.between_others())
             }
             _ => Finding::Equal,
+        }
+    }
+
+    /// Returns whether an announcement is that of one list of this program, and certainly not that of the other one.
+    fn is_only(&self, list: Members, other: Members, announced: &Token) -> bool {
+        let lists = self.read(announced).map(|lists| lists.reached());
+        let single = lists.as_ref().and_then(Lists::single);
+        single.is_some_and(|announced| {
+            announced.difference(&self.list_of(list)).is_none()
+                && announced.difference(&self.list_of(other)).is_some()
+        })
+    }
+
+    /// Returns the step of the programs with announced lists in the change of the nodes that this program takes part in:
+    /// 1 with only the previous nodes, 2 with both lists, 3 with only the current nodes.
+    pub(crate) fn step(&self, announced: &Token) -> Option<u8> {
+        let (current, previous) = (self.quorums.current(), self.quorums.previous()?);
+        if self.is_only(previous, current, announced) {
+            Some(1)
+        } else if self.is_only(current, previous, announced) {
+            Some(3)
+        } else {
+            let has_two = self.read(announced)?.single().is_none();
+            (has_two && self.may_equal(announced)).then_some(2)
         }
     }
 
@@ -561,6 +580,10 @@ mod tests {
         assert_eq!(Claim::Conflict, both.claim(&on(Some(&other), None)));
         let mut next = Servers::new(Quorums::of_change(1, &[1, 2, 3]), false, None);
         reply(&mut next, &[9, 3, 4, 5], 10);
+        let steps = [&old, &both, &new, &other].map(|program| both.step(&program.token(Place::First)));
+        assert_eq!([Some(1), Some(2), Some(3), None], steps);
+        assert_eq!(None, old.step(&both.token(Place::Change)), "this program takes part in no change");
+        assert_eq!(None, both.step(&servers(&[3, 0, 0]).token(Place::First)), "it may be either list");
         assert_eq!(Claim::Conflict, next.claim(&on(None, Some(&both))), "the next change begins too early");
         assert_eq!(Claim::Conflict, old.claim(&on(None, Some(&next))), "this program is two steps behind");
     }

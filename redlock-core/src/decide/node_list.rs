@@ -75,7 +75,7 @@ impl NodeList {
         Self { size, known }
     }
 
-    pub(crate) fn known(&self) -> impl Iterator<Item = ServerId> {
+    pub(crate) fn known(&self) -> impl Iterator<Item = ServerId> + Clone {
         self.known.iter().filter_map(|server| NonZeroU64::new(server.id).map(ServerId::from))
     }
 

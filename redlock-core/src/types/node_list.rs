@@ -88,6 +88,7 @@ impl NodeListDifference {
 impl fmt::Display for NodeListDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { own, other, common, is_between_others } = self;
+        let common = if *common == 0 { "none".to_owned() } else { common.to_string() };
         if *is_between_others {
             return write!(
                 f,

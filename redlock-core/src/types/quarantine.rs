@@ -161,7 +161,7 @@ impl fmt::Display for QuarantineReason {
             Self::DataLost => "server without its data, or used for the first time",
             Self::Promoted => "server promoted from a replica",
             Self::PromotedOrRestarted => "another server promoted, or the same one restarted",
-            Self::Recent => "server restarted, promoted, without its data, or with a clock that jumped ahead",
+            Self::Recent => "restart, promotion, lost data or clock jump, noticed by another client",
             Self::ClockJumped => "clock of the server jumped ahead, or runs fast",
             Self::ClockNotWatched => "clock of the server not watched for long enough",
             Self::Replica => "server is a replica",

@@ -61,12 +61,7 @@ impl Servers {
         announced: &[(usize, &Announced)],
         now: Instant,
     ) -> Vec<(usize, ListCopy)> {
-        let (own, others) = (self.list_of(list), self.list_of(other));
-        let is_of_list = |listed: &Listed| {
-            let lists = self.read(&listed.token).map(|lists| lists.reached());
-            let single = lists.as_ref().and_then(|lists| lists.single());
-            single.is_some_and(|it| it.difference(&own).is_none() && it.difference(&others).is_some())
-        };
+        let is_of_list = |listed: &Listed| self.is_only(list, other, &listed.token);
         let first = |node: &(usize, &'_ Announced)| node.1.first.clone();
         let sources = announced.iter().filter(|(node, _)| list.contains(*node)).filter_map(first);
         let sources: Vec<_> = sources.filter(is_of_list).collect();
