@@ -8,8 +8,10 @@ use redlock_wire::{Command, Failure, Reply};
 use crate::reply;
 
 /// A command in the form of fred.
+///
+/// fred flushes each custom command by itself. The most frequent commands are not custom, so many of them share one write.
 pub enum Packed {
-    /// `SET`. It is not a custom command, which fred would flush by itself; this way many acquires share one write.
+    /// `SET`.
     Set {
         /// The key.
         key: Key,
@@ -19,6 +21,11 @@ pub enum Packed {
         expiry: Expiration,
         /// `true` to request the old value.
         get: bool,
+    },
+    /// `GET`.
+    Get {
+        /// The key.
+        key: Key,
     },
     /// Any other command.
     Custom {
@@ -39,6 +46,7 @@ pub(crate) fn pack(command: Command<'_>) -> Packed {
             let key = rest.split_to(key.len());
             Packed::Set { key: key.into(), value: rest.into(), expiry, get }
         }
+        Command::Other { name: "GET", args: [key] } => Packed::Get { key: (*key).into() },
         Command::Other { name, args } => {
             let mut rest = Bytes::from(args.concat());
             Packed::Custom {
@@ -55,6 +63,7 @@ pub(crate) async fn send(client: &impl KeysInterface, command: Packed) -> Result
         Packed::Set { key, value, expiry, get } => {
             reply::of_value(client.set(key, value, Some(expiry), Some(SetOptions::NX), get).await)
         }
+        Packed::Get { key } => reply::of_value(client.get(key).await),
         Packed::Custom { command, args } => {
             let reply = client.custom_raw(command, args).await;
             reply.map(reply::of_frame).map_err(|error| reply::failure(&error))

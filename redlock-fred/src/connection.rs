@@ -233,6 +233,7 @@ impl Connection {
                 Packed::Set { key, value, expiry, get } => {
                     pipeline.set(key, value, Some(expiry), Some(SetOptions::NX), get).await
                 }
+                Packed::Get { key } => pipeline.get(key).await,
                 Packed::Custom { command, args } => pipeline.custom(command, args).await,
             };
             queued.map_err(|error| reply::failure(&error))?;
@@ -284,6 +285,11 @@ impl redlock_wire::Connection for Connection {
             Some(request) => self.call(request).await.map(|reply| vec![reply]),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// fred's queue has no limit, and the client is never blocked. So the first poll queues a command.
+    fn queues_at_first_poll(&self) -> bool {
+        true
     }
 
     fn pushes(&self) -> bool {

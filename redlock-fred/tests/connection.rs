@@ -61,6 +61,17 @@ async fn replies_of_every_shape() {
 }
 
 #[tokio::test]
+async fn the_first_poll_of_a_call_queues_its_command() {
+    let server = RedisServer::start();
+    for connection in connect_each_way(config(server.port())).await {
+        assert!(connection.queues_at_first_poll());
+        server.command(&["DEL", "k"]);
+        assert!(poll_immediate(call(&connection, set(b"k", b"v", false))).await.is_none());
+        assert_eq!(bytes("v"), call(&connection, other("GET", &[b"k"])).await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn errors_of_the_server_keep_their_text() {
     for error in
         ["NOSCRIPT", "WRONGTYPE", "OOM", "NOPERM", "READONLY", "LOADING", "MISCONF", "MOVED", "NOAUTH", "ERR"]

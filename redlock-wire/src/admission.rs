@@ -8,7 +8,8 @@
 //! - The look is part of the handshake, so a connection is checked before it is used. Replies over it come from the
 //!   server that was checked: a restart closes it.
 //! - A flush is pushed to the connection before the reply to any later request. If pushes do not come in order, a read of
-//!   the stamp follows each request. If the connection may change its socket, a whole look follows instead.
+//!   the stamp follows each vote. If the connection may change its socket, a whole look follows instead. Several votes may
+//!   have [one check in common](crate::common_check).
 //! - The [keeper](keeper) looks again once a second, after the wait, and after a push.
 //! - A server whose wall clock jumps ahead loses locks. The [clock](crate::clock) is read behind each vote and by each
 //!   look. A jump renews the stamp, so that other programs learn of it.
@@ -20,7 +21,7 @@ pub(crate) mod look;
 
 use crate::stamp::STAMP;
 
-/// The check of the stamp that follows each request in the same pipeline.
+/// The check of the stamp that follows each vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     /// None: a flush is reported before the reply to any later request.

@@ -1,7 +1,7 @@
 //! The readings of a server's wall clock.
 //!
-//! `TIME` follows a vote in the same pipeline: the clock that expired a key was not later than the one that is read
-//! behind the vote.
+//! `TIME` follows a vote over the same connection: the clock that expired a key was not later than the one that is read
+//! behind the vote. One reading may be behind many votes.
 
 use std::time::Duration;
 

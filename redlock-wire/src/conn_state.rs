@@ -8,6 +8,7 @@
 mod loom_tests;
 
 use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use redlock_core::runtime::{Instant, Runtime};
 use crate::admission::Behind;
 use crate::admission::keeper::{Checked, Checks, Clock};
 use crate::admission::look::{self, Look};
+use crate::common_check::CommonCheck;
 use crate::connection::Connection;
 use crate::handshake::Server;
 use crate::message::{Failure, Reply};
@@ -58,6 +60,8 @@ pub(crate) struct Link<K: Connection> {
     pub(crate) server: Server,
     /// The checks of votes, if there is restart admission.
     pub(crate) checks: Option<Checks>,
+    /// The next check that votes have in common.
+    common_check: CommonCheck,
     keeps_order: bool,
     /// `true` once the server has rejected a native command. It publishes no other data.
     only_scripts: AtomicBool,
@@ -108,15 +112,25 @@ impl<K: Connection> Link<K> {
     ///
     /// Without an admission the vote does not count in any case, so no check follows.
     pub(crate) async fn request(
-        &self,
+        self: &Arc<Self>,
         request: K::Packed,
         is_vote: bool,
-        runtime: &dyn Runtime,
+        runtime: &Arc<dyn Runtime>,
     ) -> Result<Reply, Failure> {
         let checks = self.checks.as_ref().filter(|checks| is_vote && checks.follow_votes());
-        let reply = match checks.filter(|_| self.hub.gate().is_admitted()) {
-            Some(checks) => Box::pin(self.checked_vote(request, checks, runtime)).await?,
-            None => self.call(request).await?,
+        let checks = checks.filter(|_| self.hub.gate().is_admitted());
+        let reply = match checks {
+            Some(checks) if !checks.are_common => {
+                Box::pin(self.checked_vote(request, checks, &**runtime)).await?
+            }
+            _ => {
+                // The future of a call may be large, so there is one place for it.
+                let call = pin!(self.call(request));
+                match checks {
+                    Some(_) => Box::pin(self.common_check.behind(call, || self.check(runtime))).await?,
+                    None => call.await?,
+                }
+            }
         };
         if is_vote && matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
             self.hub.gate().lose(QuarantineReason::Replica);
@@ -124,16 +138,37 @@ impl<K: Connection> Link<K> {
         Ok(reply)
     }
 
-    /// Sends a request with the checks behind it, in one pipeline.
+    /// Sends a request with the check behind it, in one pipeline.
     async fn checked_vote(
         &self,
         request: K::Packed,
         checks: &Checks,
         runtime: &dyn Runtime,
     ) -> Result<Reply, Failure> {
-        let gate = self.hub.gate();
-        let mut requests = Vec::with_capacity(3);
-        requests.push(request);
+        let mut replies = self.check_behind(vec![request], checks, runtime).await?;
+        Ok(replies.swap_remove(0))
+    }
+
+    /// Sends a check behind all requests that were sent before.
+    fn check(
+        self: &Arc<Self>,
+        runtime: &Arc<dyn Runtime>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<K> {
+        let (link, runtime) = (Arc::clone(self), Arc::clone(runtime));
+        async move {
+            let Some(checks) = &link.checks else { return Ok(()) };
+            link.check_behind(Vec::new(), checks, &*runtime).await.map(drop)
+        }
+    }
+
+    /// Sends requests and a check behind them. Returns the replies to the requests.
+    async fn check_behind(
+        &self,
+        mut requests: Vec<K::Packed>,
+        checks: &Checks,
+        runtime: &dyn Runtime,
+    ) -> Result<Vec<Reply>, Failure> {
+        let (gate, votes) = (self.hub.gate(), requests.len());
         match checks.behind {
             Behind::Nothing => {}
             Behind::Stamp => requests.push(look::read_only::<K>(checks.keeper.stamp)),
@@ -148,9 +183,9 @@ impl<K: Connection> Link<K> {
         if replies.len() != sent {
             return Err(Failure::maybe_sent("unexpected number of replies"));
         }
-        match (checks.behind, replies.get(1)) {
+        match (checks.behind, replies.get(votes)) {
             (Behind::Stamp, Some(stamp)) => gate.compare(stamp),
-            (Behind::Look(_), Some(_)) => gate.compare_found(look::read(&replies[1..]).as_ref()),
+            (Behind::Look(_), Some(_)) => gate.compare_found(look::read(&replies[votes..]).as_ref()),
             _ => {}
         }
         match clock {
@@ -162,7 +197,8 @@ impl<K: Connection> Link<K> {
             }
             Clock::NotRead => {}
         }
-        Ok(replies.swap_remove(0))
+        replies.truncate(votes);
+        Ok(replies)
     }
 
     /// Returns the parts of the connection that its restart admission needs.
@@ -354,6 +390,7 @@ impl<K: Connection> ConnState<K> {
             hub,
             server,
             checks,
+            common_check: CommonCheck::default(),
             keeps_order,
             only_scripts: AtomicBool::new(false),
             replaced: AtomicBool::new(false),

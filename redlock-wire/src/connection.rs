@@ -6,6 +6,8 @@
 use std::future::{Future, pending};
 use std::time::Duration;
 
+use futures_util::future::{TryFutureExt, try_join};
+
 use crate::clock;
 use crate::cluster_members::ClusterMembers;
 use crate::credentials::Credentials;
@@ -126,15 +128,21 @@ pub trait Connection: Send + Sync + 'static {
     ///
     /// Returns the replies, and the time since the Unix epoch; `None` if the server does not permit `TIME`. One reading
     /// may serve several requests that are sent together, if it is behind all of them. The default sends `TIME` as the
-    /// last command.
+    /// last command. If [`queues_at_first_poll`](Connection::queues_at_first_poll) permits it, `TIME` is a separate
+    /// [`call`](Connection::call).
     ///
     /// Errors and cancel safety are those of [`pipeline`](Connection::pipeline).
     fn timed(
         &self,
         mut requests: Vec<Self::Packed>,
     ) -> impl Future<Output = Result<(Vec<Reply>, Option<Duration>), Failure>> + Send {
-        requests.push(Self::pack(clock::TIME));
         async {
+            if self.queues_at_first_poll() {
+                let time = self.call(Self::pack(clock::TIME)).map_err(Failure::of_another_command);
+                let (replies, time) = try_join(self.pipeline(requests), time).await?;
+                return Ok((replies, clock::time(&time)));
+            }
+            requests.push(Self::pack(clock::TIME));
             let mut replies = self.pipeline(requests).await?;
             let time = replies.pop().as_ref().and_then(clock::time);
             Ok((replies, time))
@@ -155,6 +163,15 @@ pub trait Connection: Send + Sync + 'static {
     /// this one, returns `false`. Each request is then followed by a read, in the same pipeline. The default is
     /// `false`.
     fn reports_flushes(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the first poll of a [`call`](Connection::call) queues its command.
+    ///
+    /// It is then behind all commands that were queued before. If so, several votes that are checked by commands behind
+    /// them have one check in common. The default is `false`: a check follows each vote, in the same
+    /// [pipeline](Connection::pipeline).
+    fn queues_at_first_poll(&self) -> bool {
         false
     }
 

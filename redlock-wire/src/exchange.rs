@@ -111,9 +111,9 @@ impl<C: Connector> InFlight<C> {
 
     /// Carries out a request about a claim. The rarely needed follow-up is boxed.
     async fn carry_out(&self, request: &ClaimRequest<'_>, is_vote: bool) -> Result<Reply, NodeError> {
-        let (link, dialect) = (&*self.link, self.link.dialect());
+        let (link, dialect) = (&self.link, self.link.dialect());
         let mut step = request.first(dialect);
-        let runtime = &*self.node.options.runtime;
+        let runtime = &self.node.options.runtime;
         let mut reply = link.request(request.pack::<C::Connection>(step), is_vote, runtime).await;
         while let Some(next) = ClaimRequest::next(step, &reply, dialect) {
             link.learn(step, &reply);
@@ -142,7 +142,7 @@ impl<C: Connector> InFlight<C> {
     /// Reads the holder of a resource and the remaining time.
     async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
         let (script, args) = (&commands::INSPECT, commands::inspection(&self.node.options, resource));
-        let runtime = &*self.node.options.runtime;
+        let runtime = &self.node.options.runtime;
         let call = |name, script| self.link.request(args.call::<C::Connection>(name, script), true, runtime);
         let mut reply = call("EVALSHA", &script.sha).await;
         if is_unknown_script(&reply) {

@@ -64,6 +64,8 @@ pub(crate) struct Behavior {
     pub(crate) get: Reply,
     /// The reply of `Connection::keeps_order`.
     pub(crate) keeps_order: bool,
+    /// The reply of `Connection::queues_at_first_poll`.
+    pub(crate) queues_at_first_poll: bool,
     /// The reply to `CLIENT`; `None` if the client has no RESP3.
     pub(crate) client: Option<Reply>,
     pub(crate) pttl: Reply,
@@ -95,6 +97,7 @@ impl Default for Behavior {
             set,
             get,
             keeps_order: true,
+            queues_at_first_poll: false,
             client,
             pttl,
             stamp: None,
@@ -308,6 +311,10 @@ impl Connection for FakeConnection {
 
     fn keeps_order(&self) -> bool {
         self.fake.behavior().keeps_order
+    }
+
+    fn queues_at_first_poll(&self) -> bool {
+        self.fake.behavior().queues_at_first_poll
     }
 
     fn socket(&self) -> Option<&SocketHandle> {

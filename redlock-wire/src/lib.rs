@@ -24,6 +24,7 @@ mod clock_rate;
 mod cluster;
 mod cluster_members;
 mod commands;
+mod common_check;
 mod conn_state;
 mod connection;
 mod credentials;

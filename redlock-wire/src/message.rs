@@ -72,6 +72,11 @@ impl Failure {
     pub fn runtime_ended(sent: Sent) -> Self {
         Self { sent, message: RUNTIME_ENDED.to_owned() }
     }
+
+    /// Returns this failure as that of another command, which may have been sent although this one was not.
+    pub(crate) fn of_another_command(self) -> Self {
+        Self { sent: Sent::Maybe, ..self }
+    }
 }
 
 /// The reason of a failure whose connection ended together with its runtime.

@@ -202,8 +202,9 @@ impl<C: Connector> Supervisor<C> {
             } else {
                 Behind::Stamp
             };
+            let are_common = behind != Behind::Nothing && connection.queues_at_first_poll();
             let clock = AtomicBool::new(reading.is_some());
-            checks = Some(Checks { keeper: Arc::clone(keeper), behind, clock });
+            checks = Some(Checks { keeper: Arc::clone(keeper), behind, are_common, clock });
         } else if let Some(reading) = reading {
             self.clock_rate.record(reading);
         }

@@ -3,6 +3,7 @@
 mod breaker;
 mod clock;
 mod cluster;
+mod common_check;
 mod exchange;
 mod login;
 #[cfg(feature = "metrics")]

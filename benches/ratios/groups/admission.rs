@@ -1,7 +1,7 @@
 //! Five working servers: the cost of restart admission, each client compared with itself without it.
 //!
-//! Over redis in RESP3, a flag is read before and after each vote. Over the other clients, a check follows each vote in
-//! the same pipeline.
+//! Over redis in RESP3, a flag is read before and after each vote. Over the other clients, a check follows each vote. Over
+//! fred, votes that are sent together have one check in common.
 
 mod client;
 mod idle;

@@ -61,6 +61,8 @@ pub(crate) enum Clock {
 pub(crate) struct Checks {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) behind: Behind,
+    /// True if several votes have one check in common.
+    pub(crate) are_common: bool,
     /// True if the clock of the server is read behind each vote, until the server does not permit it any more.
     pub(crate) clock: AtomicBool,
 }

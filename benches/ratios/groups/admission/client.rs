@@ -20,7 +20,7 @@ pub(super) enum Client {
     RedisResp2,
     /// A look follows each vote.
     RedisBorrowed,
-    /// The stamp is read behind each vote.
+    /// The stamp is read behind each vote. Votes that are sent together have one read in common.
     Fred,
     /// A look follows each vote.
     FredBorrowed,
