@@ -1,13 +1,19 @@
 //! The facts about one server.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::{Either, join_all, select};
 use redlock_core::ClockRate;
 use redlock_core::runtime::Runtime;
-use redlock_wire::{Connection, Reply, Session};
+use redlock_wire::{Connection, Connector, Options, Reply, Sentinels, Session};
 
 use crate::PreflightSettings;
+use crate::sentinels::{Sight, Watched};
+
+/// The time limit of all queries to one server, apart from connecting and the observation of its clock.
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
 /// The number of pings that are timed.
 const PINGS: usize = 5;
@@ -25,8 +31,8 @@ pub(super) const OBSERVATIONS: u32 = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) label: String,
-    /// True if sentinels choose the server. Then it has replicas, and a promotion is a quarantine.
-    pub(super) is_chosen: bool,
+    /// The sentinels that choose the server, if there are any. Then it has replicas, and a promotion is a quarantine.
+    pub(super) watched: Option<Watched>,
     /// The error is the reason why it could not be queried.
     pub(super) state: Result<State, String>,
 }
@@ -38,6 +44,8 @@ pub(super) struct State {
     pub(super) info: HashMap<String, String>,
     /// `appendfsync`, if it may be read.
     pub(super) fsync: Option<String>,
+    /// `min-replicas-to-write`, if it may be read.
+    pub(super) min_replicas: Option<u64>,
     /// The rights that the user lacks, if the server reports them.
     pub(super) denied: Option<Vec<&'static str>>,
     /// The slowest of a few pings.
@@ -129,10 +137,8 @@ pub(super) async fn gather<C: Connection>(
         Reply::Bytes(text) => fields(&String::from_utf8_lossy(&text)),
         _ => HashMap::new(),
     };
-    let fsync = match session.call("CONFIG", &[b"GET", b"appendfsync"]).await {
-        Ok(Reply::Array(pair)) => pair.last().and_then(text),
-        _ => None,
-    };
+    let fsync = config(session, b"appendfsync").await;
+    let min_replicas = config(session, b"min-replicas-to-write").await.and_then(|count| count.parse().ok());
     let mut latency = Duration::ZERO;
     for _ in 0..PINGS {
         let start = runtime.now();
@@ -146,7 +152,48 @@ pub(super) async fn gather<C: Connection>(
     if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {
         rate = observe(first, session, runtime, settings.observe).await;
     }
-    Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), rate })
+    Ok(State {
+        info,
+        fsync,
+        min_replicas,
+        denied,
+        latency,
+        clock: first.map(|reading| reading.offset()),
+        rate,
+    })
+}
+
+/// Reads a setting, if that is permitted.
+async fn config<C: Connection>(session: &Session<C>, name: &[u8]) -> Option<String> {
+    match session.call("CONFIG", &[b"GET", name]).await {
+        Ok(Reply::Array(pair)) => pair.last().and_then(text),
+        _ => None,
+    }
+}
+
+/// Asks each sentinel for the master.
+pub(super) async fn ask_sentinels<C: Connector>(sentinels: &Sentinels<C>, options: &Options) -> Watched {
+    let service = sentinels.service();
+    let sights = sentinels.members().iter().map(async |sentinel| {
+        let queries = async {
+            let session = Session::to_sentinel(sentinel, options).await?;
+            Sight::read(&session.call("SENTINEL", &[b"MASTER", service.as_bytes()]).await?)
+        };
+        (sentinel.label().to_owned(), within(&*options.runtime(), LIMIT, queries).await)
+    });
+    Watched { service: service.to_owned(), sights: join_all(sights).await }
+}
+
+/// Returns the result of queries, or an error after the limit.
+pub(super) async fn within<T>(
+    runtime: &dyn Runtime,
+    limit: Duration,
+    queries: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    match select(pin!(queries), runtime.sleep(limit)).await {
+        Either::Left((result, _)) => result,
+        Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
+    }
 }
 
 /// Measures the rate of the server's clock since the first reading, until the result is precise.
@@ -250,7 +297,7 @@ fn fastest_replies(readings: &[Reading]) -> Option<ClockRate> {
     pairs.min_by_key(|rate| rate.error_ppm)
 }
 
-fn text(reply: &Reply) -> Option<String> {
+pub(super) fn text(reply: &Reply) -> Option<String> {
     match reply {
         Reply::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Reply::Int(number) => Some(number.to_string()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlock_core::ClockRate;
 
 use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, State, USEFUL};
-use super::{Finding, List, PreflightSettings, Severity};
+use super::{Finding, List, PreflightSettings, Severity, sentinels};
 
 /// The least version whose locks are tested.
 const LEAST: (u64, u64) = (6, 2);
@@ -29,7 +29,7 @@ pub(super) fn judge(
     let mut findings = Vec::new();
     let counted: Vec<_> = lists.iter().map(|list| count(all, list, &mut findings)).collect();
     let is_available = counted.iter().all(|is_available| *is_available);
-    let restart_admission = restart_admission || all.iter().all(|facts| facts.is_chosen);
+    let restart_admission = restart_admission || all.iter().all(|facts| facts.watched.is_some());
     if !restart_admission {
         findings.push(finding(
             Severity::Note,
@@ -41,13 +41,17 @@ pub(super) fn judge(
         ));
     }
     twins(all, &mut findings);
-    for Facts { label, is_chosen, state } in all {
+    for Facts { label, watched, state } in all {
+        let is_chosen = watched.is_some();
+        if let Some(watched) = watched {
+            sentinels::judge(label, watched, &mut findings);
+        }
         match state {
             Ok(state) => {
                 let mut add = |severity, problem, consequence: &str, fix: &str| {
                     findings.push(finding(severity, &[label], problem, consequence, fix));
                 };
-                one(state, *is_chosen, settings, &mut add);
+                one(state, is_chosen, settings, &mut add);
                 if !restart_admission && !is_chosen {
                     persistence(state, settings, &mut add);
                 }
@@ -84,7 +88,7 @@ fn merge(findings: Vec<Finding>) -> Vec<Finding> {
     merged
 }
 
-fn finding(
+pub(super) fn finding(
     severity: Severity,
     nodes: &[&String],
     problem: impl Into<String>,
@@ -120,13 +124,16 @@ fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Findin
             "see the servers below",
         ));
     }
-    let problem = match count {
-        1 => "there is a single server",
-        even if even % 2 == 0 => "the number of servers is even",
+    let is_chosen = members.iter().all(|server| all[*server].watched.is_some());
+    let (problem, consequence) = match count {
+        1 if is_chosen => (
+            "there is a single node, the master of a service",
+            "after a failover, no lock is acquired or extended for about the longest TTL and 15 s",
+        ),
+        1 => ("there is a single server", "its failure stops all locks"),
+        even if even % 2 == 0 => ("the number of servers is even", "the last server adds no fault tolerance"),
         _ => return reachable >= quorum,
     };
-    let consequence =
-        if count == 1 { "its failure stops all locks" } else { "the last server adds no fault tolerance" };
     findings.push(finding(
         Severity::Note,
         &[],
@@ -204,6 +211,24 @@ fn one(
             "do not fail over, or delay it by the longest TTL",
         ),
         _ => {}
+    }
+    let replicas = state.number("connected_slaves");
+    if is_chosen && replicas == Some(0) {
+        add(
+            Warning,
+            "the master has no replicas".into(),
+            "if it fails, no server can be promoted, and the node fails with it",
+            "add a replica: REPLICAOF",
+        );
+    }
+    let too_few = state.min_replicas.zip(replicas).filter(|(required, count)| required > count);
+    if let Some((required, count)) = too_few {
+        add(
+            Error,
+            format!("min-replicas-to-write is {required}, and the number of replicas is {count}"),
+            "the server rejects locks (NOREPLICAS)",
+            "add replicas, or lower min-replicas-to-write",
+        );
     }
     if state.text("cluster_enabled") == Some("1") {
         add(
@@ -361,6 +386,7 @@ fn clocks(all: &[Facts], settings: PreflightSettings, findings: &mut Vec<Finding
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sentinels::{Sight, Watched};
 
     fn settings() -> PreflightSettings {
         PreflightSettings::new(Duration::from_secs(30))
@@ -374,6 +400,12 @@ mod tests {
 
     fn judge(all: &[Facts]) -> Vec<Finding> {
         one_list(all, true)
+    }
+
+    /// Three sentinels without any finding.
+    fn watched() -> Watched {
+        let sights = ["s0", "s1", "s2"].map(|label| (label.to_owned(), Ok(Sight::usual()))).into();
+        Watched { service: "m".into(), sights }
     }
 
     /// A server without any finding, and the fields of `INFO` that differ.
@@ -393,12 +425,13 @@ mod tests {
         let state = State {
             info: info.collect(),
             fsync: Some("always".into()),
+            min_replicas: Some(0),
             denied: Some(Vec::new()),
             latency: Duration::from_millis(1),
             clock: Some((0.0, 0.001)),
             rate: Some(ClockRate::new(100, 1_000, Duration::from_secs(1))),
         };
-        Facts { label: label.to_owned(), is_chosen: false, state: Ok(state) }
+        Facts { label: label.to_owned(), watched: None, state: Ok(state) }
     }
 
     fn three(changed: &[(&str, &str)]) -> Vec<Facts> {
@@ -448,8 +481,22 @@ mod tests {
             ["no longest TTL", "has replicas", "on disk"].map(|problem| problems.contains(problem))
         };
         assert_eq!([true; 3], are_named(&problems(&facts)), "{}", problems(&facts));
-        facts[0].is_chosen = true;
+        facts[0].watched = Some(watched());
         assert_eq!([false; 3], are_named(&problems(&facts)), "{}", problems(&facts));
+        let text = problems(&facts);
+        assert_eq!("there is a single node, the master of a service", text, "a single one");
+    }
+
+    #[test]
+    fn a_master_needs_the_replicas_that_its_settings_require() {
+        let found = judge(&change(three(&[]), |state| state.min_replicas = Some(1)));
+        let expected =
+            "error: a: min-replicas-to-write is 1, and the number of replicas is 0; the server rejects locks";
+        assert!(found.len() == 1 && found[0].to_string().starts_with(expected), "{found:?}");
+        let mut facts = three(&[]);
+        facts[0].watched = Some(watched());
+        let found = judge(&facts);
+        assert!(found.len() == 1 && found[0].problem() == "the master has no replicas", "{found:?}");
     }
 
     #[test]
@@ -528,8 +575,7 @@ mod tests {
         let found = judge(&[server("a", &[]), server("b", &[("run_id", "a")]), server("c", &[])]);
         assert_eq!(["a".to_owned(), "b".into()], *found[0].nodes());
 
-        let down =
-            |label: &str| Facts { label: label.into(), is_chosen: false, state: Err("refused".into()) };
+        let down = |label: &str| Facts { label: label.into(), watched: None, state: Err("refused".into()) };
         let found = judge(&[server("a", &[]), down("b"), down("c")]);
         assert!(found[0].to_string().starts_with("error: only 1 of 3 servers reachable, 2 required"));
         assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");
@@ -543,8 +589,7 @@ mod tests {
     #[test]
     fn each_list_needs_a_quorum_while_the_servers_are_changed() {
         let up = |label| server(label, &[("run_id", label)]);
-        let down =
-            |label: &str| Facts { label: label.into(), is_chosen: false, state: Err("refused".into()) };
+        let down = |label: &str| Facts { label: label.into(), watched: None, state: Err("refused".into()) };
         let lists = [
             List { name: "servers", members: vec![0, 1, 2] },
             List { name: "previous servers", members: vec![3] },

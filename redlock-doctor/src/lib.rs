@@ -25,19 +25,16 @@
 // The state of each server is read over a separate connection. `judge` then turns the facts into findings, without I/O.
 mod facts;
 mod judge;
+mod sentinels;
 
 use std::fmt;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{join, join_all};
 use redlock_core::{ClockRate, Error};
 use redlock_wire::{Connector, Options, Session, valid_connectors};
 
-use self::facts::{Facts, OBSERVATIONS, gather};
-
-/// The time limit of all queries to one server, apart from connecting and the observation of its clock.
-const LIMIT: Duration = Duration::from_secs(20);
+use self::facts::{Facts, LIMIT, OBSERVATIONS, ask_sentinels, gather, within};
 
 /// The expectations that the servers are checked against.
 #[derive(Clone, Copy, Debug)]
@@ -426,14 +423,16 @@ async fn ask<C: Connector>(connector: &C, options: &Options, settings: Preflight
     let queries = async {
         let session = Session::open(connector, options).await?;
         let limit = settings.observe.saturating_mul(OBSERVATIONS).saturating_add(LIMIT);
-        let facts = pin!(gather(&session, &*runtime, settings));
-        match select(facts, runtime.sleep(limit)).await {
-            Either::Left((facts, _)) => facts,
-            Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
+        within(&*runtime, limit, gather(&session, &*runtime, settings)).await
+    };
+    let watched = async {
+        match connector.sentinels() {
+            Some(sentinels) => Some(ask_sentinels(sentinels, options).await),
+            None => None,
         }
     };
-    let is_chosen = connector.sentinels().is_some();
-    Facts { label: connector.label().to_owned(), is_chosen, state: queries.await }
+    let (state, watched) = join(queries, watched).await;
+    Facts { label: connector.label().to_owned(), watched, state }
 }
 
 /// Compiles the examples of the README with the doctests.

@@ -29,6 +29,16 @@ impl<C> Sentinels<C> {
         Self { service: service.into(), members, server: Arc::new(server) }
     }
 
+    /// Returns the name of the service.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Returns the connectors of the sentinels.
+    pub fn members(&self) -> &[C] {
+        &self.members
+    }
+
     /// Returns them with every connector changed by `change`.
     #[must_use]
     pub fn map(&self, change: fn(C) -> C) -> Self

@@ -40,8 +40,28 @@ impl<C: Connection> Session<C> {
     ///
     /// The reason why there is no connection.
     pub async fn open(connector: &impl Connector<Connection = C>, options: &Options) -> Result<Self, String> {
+        let login = within(&*options.runtime(), options.connect_timeout.get(), options.login()).await?;
+        Self::connect(connector, login, options).await
+    }
+
+    /// Connects to a sentinel, with the login of its address. Credentials of `options` are those of the servers.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`open`](Self::open).
+    pub async fn to_sentinel(
+        sentinel: &impl Connector<Connection = C>,
+        options: &Options,
+    ) -> Result<Self, String> {
+        Self::connect(sentinel, None, options).await
+    }
+
+    async fn connect(
+        connector: &impl Connector<Connection = C>,
+        login: Option<Credentials>,
+        options: &Options,
+    ) -> Result<Self, String> {
         let (runtime, limit) = (options.runtime(), options.connect_timeout.get());
-        let login = within(&*runtime, limit, options.login()).await?;
         let password = login.as_ref().map(Credentials::password).or_else(|| connector.password());
         let password = Password(password.map(str::to_owned));
         let hub = Hub::default();

@@ -411,6 +411,7 @@ macro_rules! __cases {
                 a_master_that_its_sentinels_cannot_reach_is_given_up
                 a_master_is_used_only_while_a_majority_of_the_sentinels_replies
                 a_connection_to_a_replica_is_opened_again
+                a_check_finds_what_is_wrong_with_sentinels
             }
             failovers {
                 leases_never_overlap_while_masters_fail

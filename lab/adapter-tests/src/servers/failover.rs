@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use redlock_core::node::QuarantineReason;
+use redlock_doctor::{PreflightSettings, preflight};
 use redlock_wire::{Connector, Credentials, Failure, Hub};
 
 use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, reasons, vouch};
@@ -188,4 +189,30 @@ pub(crate) async fn a_connection_to_a_replica_is_opened_again<A: Adapter>() {
         server.command(&["REPLICAOF", "NO", "ONE"]);
         redlock.close().await;
     }
+}
+
+/// The sentinels have another password than the servers.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_check_finds_what_is_wrong_with_sentinels<A: Adapter>() {
+    let monitored = Monitored::start();
+    let check = async || {
+        let settings = PreflightSettings::new(LONGEST).observe(Duration::ZERO);
+        let found = preflight([A::connector(monitored.url())], &Options::tokio(), settings).await.unwrap();
+        assert!(found.is_available(), "two sentinels are a majority: {found:?}");
+        found.findings().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let found = check().await;
+    assert!(
+        found.len() == 1 && found[0].contains("there is a single node, the master of a service"),
+        "{found:#?}"
+    );
+    monitored.sentinels[2].command(&["SENTINEL", "SET", "locks", "quorum", "1"]);
+    monitored.sentinels[1].kill();
+    let found = check().await;
+    let unreachable =
+        format!("warning: 127.0.0.1:{}: sentinel not reachable: ", monitored.sentinels[1].port());
+    for expected in [&*unreachable, "the quorum of locks is 1, less than a majority of its 3 sentinels"] {
+        assert!(found.iter().any(|finding| finding.contains(expected)), "{expected}: {found:#?}");
+    }
+    assert_eq!(3, found.len(), "{found:#?}");
 }
