@@ -33,8 +33,30 @@ pub(super) struct Facts {
     pub(super) label: String,
     /// The sentinels that choose the server, if there are any. Then it has replicas, and a promotion is a quarantine.
     pub(super) watched: Option<Watched>,
+    /// The shards, if it is a cluster. The state is then empty, or the reason why they are not known.
+    pub(super) shards: Option<Shards>,
     /// The error is the reason why it could not be queried.
     pub(super) state: Result<State, String>,
+}
+
+/// The shards of a cluster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shards {
+    pub(super) masters: Vec<Facts>,
+    /// The reason why a slot has no master, if there is such a slot.
+    pub(super) unserved: Option<String>,
+}
+
+impl Facts {
+    /// Returns whether a failover is a quarantine of the node, which has replicas.
+    pub(super) fn can_fail_over(&self) -> bool {
+        self.watched.is_some() || self.shards.is_some()
+    }
+
+    /// Returns the facts about each server: the masters of a cluster, or the server itself.
+    pub(super) fn servers(&self) -> &[Self] {
+        self.shards.as_ref().map_or(std::slice::from_ref(self), |shards| &shards.masters)
+    }
 }
 
 /// The state of a server that replied.

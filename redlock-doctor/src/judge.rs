@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlock_core::ClockRate;
 
-use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, State, USEFUL};
+use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, Shards, State, USEFUL};
 use super::{Finding, List, PreflightSettings, Severity, sentinels};
 
 /// The least version whose locks are tested.
@@ -13,13 +13,16 @@ const LEAST: (u64, u64) = (6, 2);
 /// The difference of clocks above which there is a note. Plain locks do not depend on it.
 const CLOCKS_APART: f64 = 60.0;
 
+/// The number of masters of a cluster of which one can fail.
+const MASTERS: usize = 3;
+
 /// The longest part of a TTL that one reply may take.
 const SLOW: u32 = 20;
 
 /// Returns whether enough servers of each list can be reached, and the findings, the worst first.
 ///
-/// `restart_admission`: whether a longest TTL is set, so that servers without their locks do not count. Servers that
-/// sentinels choose have one in any case.
+/// `restart_admission`: whether a longest TTL is set, so that servers without their locks do not count. Clusters, and
+/// servers that sentinels choose, have one in any case.
 pub(super) fn judge(
     all: &[Facts],
     lists: &[List],
@@ -29,7 +32,7 @@ pub(super) fn judge(
     let mut findings = Vec::new();
     let counted: Vec<_> = lists.iter().map(|list| count(all, list, &mut findings)).collect();
     let is_available = counted.iter().all(|is_available| *is_available);
-    let restart_admission = restart_admission || all.iter().all(|facts| facts.watched.is_some());
+    let restart_admission = restart_admission || all.iter().all(Facts::can_fail_over);
     if !restart_admission {
         findings.push(finding(
             Severity::Note,
@@ -41,8 +44,12 @@ pub(super) fn judge(
         ));
     }
     twins(all, &mut findings);
-    for Facts { label, watched, state } in all {
-        let is_chosen = watched.is_some();
+    for Facts { label, watched, shards, state } in all {
+        if let (Some(shards), Ok(_)) = (shards, state) {
+            cluster(label, shards, settings, &mut findings);
+            continue;
+        }
+        let role = if watched.is_some() { Role::Chosen } else { Role::Single };
         if let Some(watched) = watched {
             sentinels::judge(label, watched, &mut findings);
         }
@@ -51,8 +58,8 @@ pub(super) fn judge(
                 let mut add = |severity, problem, consequence: &str, fix: &str| {
                     findings.push(finding(severity, &[label], problem, consequence, fix));
                 };
-                one(state, is_chosen, settings, &mut add);
-                if !restart_admission && !is_chosen {
+                one(state, role, settings, &mut add);
+                if !restart_admission && role == Role::Single {
                     persistence(state, settings, &mut add);
                 }
             }
@@ -124,10 +131,10 @@ fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Findin
             "see the servers below",
         ));
     }
-    let is_chosen = members.iter().all(|server| all[*server].watched.is_some());
+    let can_fail_over = members.iter().all(|server| all[*server].can_fail_over());
     let (problem, consequence) = match count {
-        1 if is_chosen => (
-            "there is a single node, the master of a service",
+        1 if can_fail_over => (
+            "there is a single node, whose servers fail over",
             "after a failover, no lock is acquired or extended for about the longest TTL and 15 s",
         ),
         1 => ("there is a single server", "its failure stops all locks"),
@@ -162,10 +169,56 @@ fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
     }
 }
 
+/// Judges the shards of the cluster with this label.
+fn cluster(
+    label: &String,
+    Shards { masters, unserved }: &Shards,
+    settings: PreflightSettings,
+    findings: &mut Vec<Finding>,
+) {
+    let count = masters.len();
+    if count < MASTERS {
+        findings.push(finding(
+            Severity::Warning,
+            &[label],
+            format!("the number of its masters is {count}"),
+            "if one fails, the others are no majority that promotes a replica",
+            "use three masters or more",
+        ));
+    }
+    if let Some(reason) = unserved {
+        let fix = "wait if a failover or a move of slots is in progress; else see redis-cli --cluster check";
+        findings.push(finding(Severity::Error, &[label], reason, "locks in this slot fail", fix));
+    }
+    for Facts { label, state, .. } in masters {
+        let mut add = |severity, problem, consequence: &str, fix: &str| {
+            findings.push(finding(severity, &[label], problem, consequence, fix));
+        };
+        match state {
+            Ok(state) => one(state, Role::Shard, settings, &mut add),
+            Err(reason) => {
+                let problem = format!("not reachable: {reason}");
+                add(Severity::Warning, problem, "locks on its shard fail", fix(reason));
+            }
+        }
+    }
+}
+
+/// The place of a server in its node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It is the node.
+    Single,
+    /// It is the present master of a service, which sentinels have chosen.
+    Chosen,
+    /// It is the present master of a shard.
+    Shard,
+}
+
 /// Judges one server.
 fn one(
     state: &State,
-    is_chosen: bool,
+    role: Role,
     settings: PreflightSettings,
     add: &mut impl FnMut(Severity, String, &str, &str),
 ) {
@@ -204,7 +257,7 @@ fn one(
             "it rejects locks, or copies those of another server",
             "list independent masters",
         ),
-        _ if !is_chosen && state.number("connected_slaves").is_some_and(|count| count > 0) => add(
+        _ if role == Role::Single && state.number("connected_slaves").is_some_and(|count| count > 0) => add(
             Warning,
             "it has replicas".into(),
             "after a failover the promoted replica may lack the last locks and grant them again",
@@ -213,11 +266,11 @@ fn one(
         _ => {}
     }
     let replicas = state.number("connected_slaves");
-    if is_chosen && replicas == Some(0) {
+    if role != Role::Single && replicas == Some(0) {
         add(
             Warning,
             "the master has no replicas".into(),
-            "if it fails, no server can be promoted, and the node fails with it",
+            "if it fails, no server can be promoted, and its locks fail",
             "add a replica: REPLICAOF",
         );
     }
@@ -230,7 +283,7 @@ fn one(
             "add replicas, or lower min-replicas-to-write",
         );
     }
-    if state.text("cluster_enabled") == Some("1") {
+    if role != Role::Shard && state.text("cluster_enabled") == Some("1") {
         add(
             Error,
             "it is a cluster node".into(),
@@ -362,7 +415,8 @@ fn rights(state: &State, add: &mut impl FnMut(Severity, String, &str, &str)) {
 /// Compares the clocks with each other, so that a wrong clock of this machine does not matter.
 fn clocks(all: &[Facts], settings: PreflightSettings, findings: &mut Vec<Finding>) {
     let offset = |facts: &Facts| facts.state.as_ref().ok()?.clock.map(|(offset, _)| offset);
-    let known: Vec<_> = all.iter().filter_map(|facts| Some((offset(facts)?, &facts.label))).collect();
+    let servers = all.iter().flat_map(Facts::servers);
+    let known: Vec<_> = servers.filter_map(|facts| Some((offset(facts)?, &facts.label))).collect();
     let by_offset = |one: &&(f64, &String), other: &&(f64, &String)| one.0.total_cmp(&other.0);
     let (Some(first), Some(last)) = (known.iter().min_by(by_offset), known.iter().max_by(by_offset)) else {
         return;
@@ -431,7 +485,7 @@ mod tests {
             clock: Some((0.0, 0.001)),
             rate: Some(ClockRate::new(100, 1_000, Duration::from_secs(1))),
         };
-        Facts { label: label.to_owned(), watched: None, state: Ok(state) }
+        Facts { label: label.to_owned(), watched: None, shards: None, state: Ok(state) }
     }
 
     fn three(changed: &[(&str, &str)]) -> Vec<Facts> {
@@ -484,7 +538,31 @@ mod tests {
         facts[0].watched = Some(watched());
         assert_eq!([false; 3], are_named(&problems(&facts)), "{}", problems(&facts));
         let text = problems(&facts);
-        assert_eq!("there is a single node, the master of a service", text, "a single one");
+        assert_eq!("there is a single node, whose servers fail over", text);
+    }
+
+    #[test]
+    fn the_shards_of_a_cluster_are_judged() {
+        let shard =
+            |label| server(label, &[("run_id", label), ("cluster_enabled", "1"), ("connected_slaves", "1")]);
+        let with = |masters: Vec<Facts>, unserved: Option<&str>| {
+            let shards = Some(Shards { masters, unserved: unserved.map(str::to_owned) });
+            let all = [Facts { shards, state: Ok(State::default()), ..server("cluster", &[]) }];
+            let found = one_list(&all, false);
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let found = with(["a", "b", "c"].map(shard).into(), None);
+        assert!(found.len() == 1 && found[0].contains("whose servers fail over"), "{found:?}");
+        let found =
+            with(vec![shard("a"), server("b", &[("cluster_enabled", "1")])], Some("no master has slot 7"));
+        for expected in [
+            "error: cluster: no master has slot 7; locks in this slot fail; ",
+            "warning: cluster: the number of its masters is 2; ",
+            "warning: b: the master has no replicas; ",
+        ] {
+            assert!(found.iter().any(|finding| finding.starts_with(expected)), "{expected}: {found:?}");
+        }
+        assert_eq!(4, found.len(), "{found:?}");
     }
 
     #[test]
@@ -575,7 +653,12 @@ mod tests {
         let found = judge(&[server("a", &[]), server("b", &[("run_id", "a")]), server("c", &[])]);
         assert_eq!(["a".to_owned(), "b".into()], *found[0].nodes());
 
-        let down = |label: &str| Facts { label: label.into(), watched: None, state: Err("refused".into()) };
+        let down = |label: &str| Facts {
+            label: label.into(),
+            watched: None,
+            shards: None,
+            state: Err("refused".into()),
+        };
         let found = judge(&[server("a", &[]), down("b"), down("c")]);
         assert!(found[0].to_string().starts_with("error: only 1 of 3 servers reachable, 2 required"));
         assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");
@@ -589,7 +672,12 @@ mod tests {
     #[test]
     fn each_list_needs_a_quorum_while_the_servers_are_changed() {
         let up = |label| server(label, &[("run_id", label)]);
-        let down = |label: &str| Facts { label: label.into(), watched: None, state: Err("refused".into()) };
+        let down = |label: &str| Facts {
+            label: label.into(),
+            watched: None,
+            shards: None,
+            state: Err("refused".into()),
+        };
         let lists = [
             List { name: "servers", members: vec![0, 1, 2] },
             List { name: "previous servers", members: vec![3] },

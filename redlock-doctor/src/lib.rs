@@ -32,9 +32,9 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use redlock_core::{ClockRate, Error};
-use redlock_wire::{Connector, Options, Session, valid_connectors};
+use redlock_wire::{Connector, Masters, Options, Session, valid_connectors};
 
-use self::facts::{Facts, LIMIT, OBSERVATIONS, ask_sentinels, gather, within};
+use self::facts::{Facts, LIMIT, OBSERVATIONS, Shards, State, ask_sentinels, gather, within};
 
 /// The expectations that the servers are checked against.
 #[derive(Clone, Copy, Debug)]
@@ -413,12 +413,26 @@ async fn check<C: Connector>(
     let facts = join_all(connectors.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
     let clock_rate = |facts: &Facts| Some((facts.label.clone(), facts.state.as_ref().ok()?.rate?));
-    let clock_rates = facts.iter().filter_map(clock_rate).collect();
+    let clock_rates = facts.iter().flat_map(Facts::servers).filter_map(clock_rate).collect();
     let (is_available, findings) = judge::judge(&facts, lists, settings, options.has_longest_ttl());
     Ok(Preflight { is_available, reachable, findings, clock_rates })
 }
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
+    let Some(cluster) = connector.cluster() else {
+        return ask_server(connector, options, settings).await;
+    };
+    let (shards, state) = match Masters::find(cluster, options).await {
+        Ok(Masters { connectors, unserved }) => {
+            let masters = connectors.iter().map(|master| ask_server(master, options, settings));
+            (Shards { masters: join_all(masters).await, unserved }, Ok(State::default()))
+        }
+        Err(reason) => (Shards::default(), Err(reason)),
+    };
+    Facts { label: connector.label().to_owned(), watched: None, shards: Some(shards), state }
+}
+
+async fn ask_server<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
     let queries = async {
         let session = Session::open(connector, options).await?;
@@ -432,7 +446,7 @@ async fn ask<C: Connector>(connector: &C, options: &Options, settings: Preflight
         }
     };
     let (state, watched) = join(queries, watched).await;
-    Facts { label: connector.label().to_owned(), watched, state }
+    Facts { label: connector.label().to_owned(), watched, shards: None, state }
 }
 
 /// Compiles the examples of the README with the doctests.

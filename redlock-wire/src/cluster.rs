@@ -57,7 +57,8 @@ use redlock_core::{Error, Resource};
 
 use self::map::Owner;
 use self::routes::{Master, Numbered, Routes};
-use self::slot::slot;
+use self::slot::{SLOTS, slot};
+use self::survey::Surveys;
 use crate::cluster_members::ClusterMembers;
 use crate::connection::Connector;
 use crate::journal::Journal;
@@ -68,6 +69,32 @@ use crate::sentinel::CONFIRMED_FOR;
 use crate::server_node::{self, NO_RUNTIME, ServerNode};
 use crate::stamp::StampKey;
 use crate::sync::{Mutex, MutexGuard, locked};
+
+/// The masters of a cluster, for programs that check them.
+#[derive(Debug)]
+pub struct Masters<C> {
+    /// A connector for each master that is confirmed for any slot.
+    pub connectors: Vec<C>,
+    /// The reason why a slot has no confirmed master, if there is such a slot.
+    pub unserved: Option<String>,
+}
+
+impl<C: Connector> Masters<C> {
+    /// Asks the masters of a cluster once. A majority of them must reply within the connect timeout of `options`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is no majority.
+    pub async fn find(cluster: &ClusterMembers<C>, options: &Options) -> Result<Self, String> {
+        let map = Surveys::new(cluster, options).ask().await;
+        map.check()?;
+        let routes = Routes::new(map);
+        let connector = |master: &Master| (cluster.server)(&master.owner.host, master.owner.port);
+        let connectors = routes.masters().iter().map(connector).collect();
+        let unserved = (0..SLOTS).find_map(|slot| routes.master(slot).err());
+        Ok(Self { connectors, unserved })
+    }
+}
 
 /// The shards of a cluster as one node.
 pub(crate) struct ClusterNode<C: Connector>(Arc<Cluster<C>>);

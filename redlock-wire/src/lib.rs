@@ -72,6 +72,7 @@ pub mod tls;
 
 pub use crate::address::{Address, Endpoint};
 pub use crate::builder::{builder, nodes, valid_connectors};
+pub use crate::cluster::Masters;
 pub use crate::cluster_members::ClusterMembers;
 pub use crate::connection::{Connection, Connector};
 pub use crate::credentials::Credentials;

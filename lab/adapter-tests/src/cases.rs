@@ -313,6 +313,7 @@ macro_rules! __cases {
                 a_server_that_is_in_no_cluster_is_rejected_as_such
                 programs_that_list_other_servers_of_a_cluster_agree
                 a_shard_whose_stamp_moves_is_in_quarantine
+                a_check_looks_at_each_master_of_a_cluster
                 a_promoted_replica_grants_no_lock_that_the_former_master_has_granted
                 leases_never_overlap_while_their_slot_moves
             }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use redlock_core::KeepAlive;
 use redlock_core::node::QuarantineReason;
+use redlock_doctor::{PreflightSettings, preflight};
 
 use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, reasons, vouch};
 use super::losses::Witness;
@@ -338,4 +339,21 @@ pub(crate) fn leases_never_overlap_while_their_slot_moves<A: Adapter>() {
     let [count, grants, overlaps] = moves::<A>(PATIENCE, false);
     println!("without keys: {count} moves, {grants} grants, {overlaps} overlaps");
     assert!(overlaps > 0, "{count} moves, {grants} grants");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_check_looks_at_each_master_of_a_cluster<A: Adapter>() {
+    let cluster = Cluster::start();
+    cluster.servers[1].command(&["CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"]);
+    let settings = PreflightSettings::new(LONGEST).observe(Duration::ZERO);
+    let found = preflight([A::connector(cluster.url())], &Options::tokio(), settings).await.unwrap();
+    assert!(found.is_available(), "{found:?}");
+    let label = |server: &RedisServer| format!("127.0.0.1:{}", server.port());
+    let evicts = format!("error: {}: maxmemory-policy is allkeys-lru; ", label(&cluster.servers[1]));
+    let findings: Vec<_> = found.findings().iter().map(ToString::to_string).collect();
+    assert!(findings[0].starts_with(&evicts), "{findings:#?}");
+    let without_replicas =
+        found.findings().iter().find(|finding| finding.problem().contains("has no replicas"));
+    assert_eq!(Some(3), without_replicas.map(|finding| finding.nodes().len()), "{findings:#?}");
+    assert_eq!(3, findings.len(), "also: a single node; {findings:#?}");
 }

@@ -203,7 +203,7 @@ pub(crate) async fn a_check_finds_what_is_wrong_with_sentinels<A: Adapter>() {
     };
     let found = check().await;
     assert!(
-        found.len() == 1 && found[0].contains("there is a single node, the master of a service"),
+        found.len() == 1 && found[0].contains("there is a single node, whose servers fail over"),
         "{found:#?}"
     );
     monitored.sentinels[2].command(&["SENTINEL", "SET", "locks", "quorum", "1"]);
