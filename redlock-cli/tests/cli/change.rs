@@ -109,7 +109,7 @@ fn step_3_waits_for_the_last_program_of_step_1() {
         let found = of_step(2, &["nodes"]);
         assert_eq!(Some(code), found.status.code(), "{found:?}");
         assert!(text(&found.stdout).trim_end().ends_with(line), "{found:?}");
-        text(&found.stdout).to_owned()
+        text(&found.stdout)
     };
     let run = |step| of_step(step, &["run", "-n", "job", "true"]);
     last_line(1, "Not ready for step 3: no program of step 2 has announced its lists.");
