@@ -17,13 +17,16 @@
 //! - *Acquire* without a place: sets the key if it is absent.
 //! - *Release*: deletes its own key, and reserves it for the place with the smallest score.
 //! - *A failed attempt* is released at once, where it has been answered. This release enters the place, unless the key is
-//!   reserved for it already. The nodes that answer later receive a release without a place. If too few nodes are usable,
+//!   reserved for it already. A node whose denial has entered the place receives a release without it, if no node granted. The nodes that answer later receive a release without a place. If too few nodes are usable,
 //!   the request gives its place up, and attempts without one until it is denied.
 //! - *A lock* ends its place on each node that denies it. Its release may enter the next request of its process.
 //! - *The end* of a place removes it, and releases its reservation.
 //! - *Ready*: a client attempts if a quorum of nodes is absent or reserved for it. If the nodes are reserved for several
 //!   requests, those with the most nodes attempt.
-//! - *Penalty*: an attempt with split votes may raise its score.
+//! - *Penalty*: an attempt with split votes may raise its score. The votes are split if some node granted, and no quorum
+//!   denied because of one and the same key.
+//! - *Again*: a request that waits may enter its place again on a node where its reservation has ended unused.
+//! - *Oblivion*: a place of a request that has ended, and that no message enters or removes, ends at some time.
 //!
 //! The first attempt of a request has no place in the core. To save steps, it has one in most scopes.
 //!
@@ -35,11 +38,11 @@
 //!
 //! Progress is not a property of paths here. Each state has several quiet futures: all requests arrive, holders do
 //! nothing more, and the waiters attempt one after another. The model counts the ends of reservations in the best of
-//! them. Thus unlucky repetitions of split votes are not limited.
+//! them, in which any choice of the clients is moved by a split. Thus unlucky repetitions of split votes are not limited.
 //!
 //! # Omissions
 //!
-//! - The end of places that were not renewed: the place of an ended request stays until a node reserves the key for it.
+//! - The end of a place whose request still makes attempts, but none for so long that a node forgets it.
 //! - Releases that cannot change a node, and repeated releases except the first.
 //! - Extensions. Messages that two faults make late on one connection.
 //! - The wait of a client before it uses absent keys: an attempt may begin at any moment.
@@ -61,7 +64,7 @@ use crate::catalog::Explored;
 pub use crate::order::property::Property;
 pub use crate::order::protocol::Turns;
 pub use crate::order::scope::{Fault, Role, SCOPES, SMALL, Scope};
-pub use crate::order::state::State;
+pub use crate::order::state::{Key, Place, Request, State};
 pub use crate::order::step::Step;
 pub use crate::order::variant::{CATALOG, Variant};
 

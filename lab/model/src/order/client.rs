@@ -10,6 +10,9 @@ use crate::order::variant::Variant;
 /// A release without a place.
 pub(crate) const UNNAMED: Kind = Kind::Release { place: Fate::Unnamed, open: false };
 
+/// A release that enters a place again.
+pub(crate) const KEPT: Kind = Kind::Release { place: Fate::Kept, open: false };
+
 /// The end of a place.
 pub(crate) const LEFT: Kind = Kind::Release { place: Fate::Left, open: false };
 
@@ -20,12 +23,17 @@ impl Turns {
         let votes = state.nodes.map(|node| node.links[number].vote);
         let is_usable = votes.iter().filter(|vote| **vote == Vote::Failed).count() < QUORUM;
         let keeps = is_usable && !self.is_foreign(number);
+        let is_granted = votes.iter().any(|vote| matches!(vote, Vote::Granted | Vote::GrantedAndLost));
         let client = &mut state.clients[number];
         let had_place = !client.plain;
         client.penalty = if is_usable { client.penalty + penalty } else { 0 };
         state.open_turns += u8::from(open);
-        let place = if keeps { Fate::Kept } else { Fate::Unnamed };
-        send(state, number, Kind::Release { place, open }, |vote| vote != Vote::Pending);
+        // A node that denies an attempt with a place has entered it, unless the order changes with the split.
+        let is_entered = |vote| had_place && vote == Vote::Denied && !is_granted;
+        let release = |place| Kind::Release { place, open };
+        let kept = |vote| keeps && vote != Vote::Pending && !is_entered(vote);
+        send(state, number, release(Fate::Unnamed), |vote| vote != Vote::Pending && !kept(vote));
+        send(state, number, release(Fate::Kept), kept);
         if had_place && !keeps {
             send(state, number, LEFT, |_| true);
         }
@@ -70,8 +78,7 @@ impl Turns {
                 }
             } else if waits {
                 // The node enters the place, or the penalty.
-                let kind = Kind::Release { place: Fate::Kept, open: false };
-                link.send(Message { kind, penalty, ..message });
+                link.send(Message { kind: KEPT, penalty, ..message });
             } else if phase != Phase::Dead && (granted || link.stray.is_some()) {
                 link.release(message);
             }
@@ -83,6 +90,9 @@ impl Turns {
             (true, true) => Vote::Granted,
             (true, false) => Vote::Denied,
         };
+        if admitted && placed && !granted {
+            state.nodes[node].links[client].denied_by = state.nodes[node].key;
+        }
     }
 
     /// Decides every attempt whose result is certain.
@@ -150,7 +160,7 @@ pub(crate) fn end(state: &mut State, number: usize, phase: Phase) {
         client.forget_turns();
     }
     for node in &mut state.nodes {
-        node.links[number].vote = Vote::None;
+        (node.links[number].vote, node.links[number].denied_by) = (Vote::None, Key::Absent);
         node.lost_by &= !(1 << number);
     }
 }

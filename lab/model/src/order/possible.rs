@@ -1,8 +1,8 @@
 //! The possible steps in a state.
 
 use crate::order::protocol::Turns;
-use crate::order::scope::{Fault, MOST_PENALTY, QUORUM};
-use crate::order::state::{Client, Fate, Key, Kind, Phase, Place, State};
+use crate::order::scope::{CLIENTS, Fault, MOST_PENALTY, NODES, PENALTY_OF_MANY, QUORUM};
+use crate::order::state::{Client, Key, Phase, Place, State};
 use crate::order::step::Step;
 use crate::order::variant::Variant;
 
@@ -25,16 +25,17 @@ impl Turns {
                     }
                 }
             }
-            Phase::Waiting if client.tries < self.scope.attempts && has_room => {
-                steps.push(Step::Attempt { client: number });
+            Phase::Waiting => {
+                if client.tries < self.scope.attempts && has_room {
+                    steps.push(Step::Attempt { client: number });
+                }
+                let nodes = (0..NODES).filter(|node| self.may_enter(state, number, *node));
+                steps.extend(nodes.map(|node| Step::Enter { client: number, node }));
             }
             Phase::Failed => {
-                let is_split = !client.plain && state.is_split(number) && client.penalty < MOST_PENALTY;
-                let penalties: &[u8] = if is_split { &[0, 2] } else { &[0] };
-                for (penalty, open) in
-                    penalties.iter().flat_map(|penalty| opens.iter().map(move |open| (*penalty, *open)))
-                {
-                    steps.push(Step::GiveBack { client: number, penalty, open });
+                for open in opens.iter().copied() {
+                    let give_back = |penalty| Step::GiveBack { client: number, penalty, open };
+                    steps.extend(self.penalties(state, number).map(give_back));
                 }
             }
             Phase::Held => {
@@ -66,15 +67,8 @@ impl Turns {
         let node = &state.nodes[number];
         for (client, link) in node.links.iter().enumerate() {
             if let Some(message) = link.queue[0] {
-                let is_entered = *{ *node }.entry(Place { client, request: message.request }) > 0;
-                let has_score = match message.kind {
-                    Kind::Acquire { placed } => placed,
-                    Kind::Release { place, .. } => place == Fate::Next || place == Fate::Kept && !is_entered,
-                };
-                steps.push(Step::Carry { client, node: number, delay: 0 });
-                if has_score && self.scope.delays {
-                    steps.push(Step::Carry { client, node: number, delay: 1 });
-                }
+                let most = if message.kind.may_enter() { self.scope.delays } else { 0 };
+                steps.extend((0..=most).map(|delay| Step::Carry { client, node: number, delay }));
             }
             if link.stray.is_some() {
                 steps.push(Step::CarryStray { client, node: number });
@@ -82,6 +76,12 @@ impl Turns {
         }
         if self.may_expire(state, number) {
             steps.push(Step::Expire { node: number });
+        }
+        for client in 0..CLIENTS {
+            let places = (0..state.clients[client].requests).map(|request| Place { client, request });
+            if places.into_iter().any(|place| self.may_forget(state, number, place)) {
+                steps.push(Step::Forget { client, node: number });
+            }
         }
         if state.faults < self.scope.faults {
             self.faults_of_node(state, number, steps);
@@ -126,6 +126,49 @@ impl Turns {
                 }
             }
         }
+    }
+
+    /// Returns the penalties that a failed attempt may add: a split moves the time of its request, or does not.
+    fn penalties(self, state: &State, number: usize) -> impl Iterator<Item = u8> {
+        let client = &state.clients[number];
+        let moves = self.variant == Variant::DenialsMoveTheTime
+            && state.is_granted_in_part(number)
+            && state.is_denied_by_one(number);
+        let is_split = state.is_split(number) && client.penalty < MOST_PENALTY;
+        let added = match client.plain {
+            true => None,
+            // As long as the lock is held, attempts follow, and each moves the time.
+            _ if self.variant == Variant::SplitsMoveNothing => None,
+            false if moves => Some(PENALTY_OF_MANY - client.penalty),
+            false => is_split.then_some(MOST_PENALTY),
+        };
+        [0].into_iter().chain(added)
+    }
+
+    /// Returns true if a request enters its place again on a node, because its reservation has ended there, or the node has
+    /// lost the place.
+    fn may_enter(self, state: &State, client: usize, node: usize) -> bool {
+        let place = state.place(client);
+        let mut node = state.nodes[node];
+        let is_known = *node.entry(place) > 0 || node.key == Key::Reserved(place);
+        let has_replied = node.links[client].queue[0].is_none();
+        self.scope.enters
+            && state.clients[client].tries > 0
+            && state.is_living(place)
+            && has_replied
+            && !is_known
+    }
+
+    /// Returns true if a place ends, because its request has made no attempt for a time that no message takes.
+    pub(crate) fn may_forget(self, state: &State, node: usize, place: Place) -> bool {
+        let lives = state.is_living(place);
+        let ends = match self.variant {
+            Variant::PlacesOfTheDeadStay => false,
+            Variant::PlacesOfTheLivingEnd => true,
+            _ => !lives,
+        };
+        let link = &state.nodes[node].links[place.client];
+        ends && link.queue[0].is_none() && *{ state.nodes[node] }.entry(place) > 0
     }
 
     /// A key expires when its attempt has ended, and a reservation unless its client is about to use it.

@@ -1,8 +1,8 @@
-//! One quiet future of a state: how many reservations must expire before a waiter holds the lock.
+//! Quiet futures of a state: whether a waiter holds the lock after few ends of reservations.
 
 use crate::order::client::{end, send_acquires};
 use crate::order::protocol::Turns;
-use crate::order::scope::{ATTEMPTS, CLIENTS, MOST_PENALTY, NODES, Role};
+use crate::order::scope::{ATTEMPTS, CLIENTS, MOST_PENALTY, NODES, PENALTY_OF_MANY, Role};
 use crate::order::state::{Client, Key, Kind, Phase, Place, State};
 use crate::order::variant::Variant;
 
@@ -12,30 +12,48 @@ const MOST_EXPIRIES: usize = 12;
 /// Every order of three clients.
 const ORDERS: [[usize; CLIENTS]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
+/// A quiet future: what happens by chance in it.
+#[derive(Clone, Copy)]
+struct Chance {
+    /// The order of simultaneous attempts.
+    order: [usize; CLIENTS],
+    /// The clients whose time a split moves.
+    moved: [bool; CLIENTS],
+    /// True if each client reaches another node first.
+    skewed: bool,
+}
+
 impl Turns {
-    /// Returns the smallest number of times that the waiters must wait for the end of reservations before one of them
-    /// acquires the lock. Holders, clients that have ended and foreign clients do nothing more.
-    ///
-    /// Zero if no client waits.
-    pub(crate) fn waits(self, state: &State) -> usize {
+    /// Returns true if one of the waiters acquires the lock after no more ends of reservations than there are places of ended
+    /// requests, with equal and with different delays. Holders, clients that have ended and foreign clients do nothing more.
+    pub(crate) fn has_progress(self, state: &State) -> bool {
         let is_waiter = |client: &usize| self.scope.roles[*client] == Role::Waiter;
         let waits = |client: &usize| {
             matches!(state.clients[*client].phase, Phase::Trying | Phase::Failed | Phase::Waiting)
         };
         if !(0..CLIENTS).any(|client| is_waiter(&client) && waits(&client)) {
-            return 0;
+            return true;
         }
-        let mut least = MOST_EXPIRIES;
-        for (order, penalty) in ORDERS.iter().flat_map(|order| [(order, 0), (order, MOST_PENALTY)]) {
-            least = least.min(self.quiet_future(*state, *order, penalty));
-            if least == 0 {
-                break;
-            }
-        }
-        least
+        let (delays, most): (&[bool], _) =
+            (if self.scope.delays > 0 { &[false, true] } else { &[false] }, state.ghosts());
+        let leads = |chance| self.quiet_future(*state, chance) <= most;
+        delays.iter().all(|skewed| {
+            let chances =
+                |moved| ORDERS.iter().map(move |order| Chance { order: *order, moved, skewed: *skewed });
+            self.moves().flat_map(chances).any(leads)
+        })
     }
 
-    fn quiet_future(self, mut state: State, order: [usize; CLIENTS], penalty: u8) -> usize {
+    /// Returns each choice of the clients whose time a split moves.
+    fn moves(self) -> impl Iterator<Item = [bool; CLIENTS]> {
+        let all = 0..1_usize << CLIENTS;
+        let moves = all.map(|bits| std::array::from_fn(|client| bits >> client & 1 == 1));
+        moves.filter(move |moved: &[bool; CLIENTS]| {
+            self.variant != Variant::SplitsMoveNothing || *moved == [false; CLIENTS]
+        })
+    }
+
+    fn quiet_future(self, mut state: State, chance: Chance) -> usize {
         let state = &mut state;
         for client in 0..CLIENTS {
             let phase = state.clients[client].phase;
@@ -44,12 +62,12 @@ impl Turns {
                 end(state, client, Phase::Dead);
             }
         }
-        if self.deliver(state, penalty) {
+        if self.deliver(state, chance) {
             return 0;
         }
         let mut expiries = 0;
         while expiries < MOST_EXPIRIES {
-            if self.all_attempt(state, order, penalty) {
+            if self.all_attempt(state, chance) {
                 return expiries;
             }
             // The TTL of a lock is longer than that of a reservation, so the reservations expire in the meantime.
@@ -70,10 +88,10 @@ impl Turns {
     }
 
     /// Lets every client attempt that is ready. Returns true if one acquires the lock.
-    fn all_attempt(self, state: &mut State, order: [usize; CLIENTS], penalty: u8) -> bool {
+    fn all_attempt(self, state: &mut State, chance: Chance) -> bool {
         let mut attempted = 0;
         while attempted < 8 {
-            let next = order.into_iter().find(|client| {
+            let next = chance.order.into_iter().find(|client| {
                 let place = state.place(*client);
                 let Client { phase, tries, plain, .. } = state.clients[*client];
                 // A request without a place, and the next task of a process, do not wait for nodes.
@@ -85,7 +103,7 @@ impl Turns {
             state.clients[client].tries = 1;
             state.clients[client].phase = Phase::Trying;
             send_acquires(state, client);
-            if self.deliver(state, penalty) {
+            if self.deliver(state, chance) {
                 return true;
             }
             attempted += 1;
@@ -94,17 +112,18 @@ impl Turns {
     }
 
     /// Carries out all requests. Returns true if a client acquires the lock.
-    fn deliver(self, state: &mut State, penalty: u8) -> bool {
+    fn deliver(self, state: &mut State, chance: Chance) -> bool {
         loop {
             let mut carried = false;
             for node in 0..NODES {
                 for client in 0..CLIENTS {
+                    let delay = u8::from(chance.skewed && node != client);
                     let stray = state.nodes[node].links[client].stray.take();
                     if let Some(message) = stray {
-                        self.carry_out(state, node, client, message, 0);
+                        self.carry_out(state, node, client, message, delay);
                     }
                     while let Some(message) = state.nodes[node].links[client].take() {
-                        let granted = self.carry_out(state, node, client, message, 0);
+                        let granted = self.carry_out(state, node, client, message, delay);
                         self.reply(state, node, client, message, granted);
                         carried = true;
                     }
@@ -115,7 +134,9 @@ impl Turns {
                 match state.clients[client].phase {
                     Phase::Held => return true,
                     Phase::Failed => {
-                        let added = penalty.saturating_sub(state.clients[client].penalty);
+                        let is_moved = chance.moved[client] && state.is_split(client);
+                        let left = PENALTY_OF_MANY - state.clients[client].penalty;
+                        let added = if is_moved { MOST_PENALTY.min(left) } else { 0 };
                         self.give_back(state, client, added, false);
                         carried = true;
                     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::order::protocol::Turns;
-use crate::order::scope::CLIENTS;
+use crate::order::scope::{CLIENTS, NODES};
 use crate::order::state::{Key, Phase, Place, State, Vote};
 
 /// A property of the order of waiters.
@@ -19,7 +19,8 @@ pub enum Property {
     NoBarging,
     /// The first waiter to acquire the lock waits for no more ends of reservations than there are places of ended requests.
     Progress,
-    /// Without faults, no place of an ended request is left once all requests have been carried out.
+    /// No place of an ended request is left once all requests have been carried out; after faults, once a node has heard
+    /// nothing of it for a long time.
     NothingLeft,
 }
 
@@ -45,9 +46,25 @@ impl Property {
             }),
             Self::Order => state.clients.iter().all(|client| client.overtaken <= model.scope.overtaken),
             Self::NoBarging => !state.barged,
-            Self::Progress => model.waits(state) <= state.ghosts(),
-            Self::NothingLeft => state.faults > 0 || state.is_in_flight() || nothing_left(state),
+            Self::Progress => model.has_progress(state),
+            Self::NothingLeft => state.is_in_flight() || nothing_left(&model.later(*state)),
         }
+    }
+}
+
+impl Turns {
+    /// Returns a state after faults, once all that nodes keep for a time has ended.
+    fn later(self, mut state: State) -> State {
+        if state.faults == 0 {
+            return state;
+        }
+        for node in 0..NODES {
+            (0..CLIENTS).for_each(|client| self.forget(&mut state, node, client));
+            if matches!(state.nodes[node].key, Key::Reserved(place) if !state.is_living(place)) {
+                state.nodes[node].key = Key::Absent;
+            }
+        }
+        state
     }
 }
 

@@ -4,10 +4,10 @@ use std::mem;
 
 use crate::catalog::Rule;
 use crate::explore::Model;
-use crate::order::client::{LEFT, UNNAMED, attempt, begin, end, send};
+use crate::order::client::{KEPT, LEFT, UNNAMED, attempt, begin, end, send};
 use crate::order::property::{PROPERTIES, Property};
 use crate::order::scope::{ATTEMPTS, CLIENTS, NODES, REQUESTS, Role, Scope};
-use crate::order::state::{Client, Key, Phase, State, Vote};
+use crate::order::state::{Client, Key, Message, Phase, Place, State, Vote};
 use crate::order::step::Step;
 use crate::order::turns::note_entered;
 use crate::order::variant::Variant;
@@ -34,6 +34,11 @@ impl Turns {
             }
             Step::Attempt { client } => attempt(state, client, !state.clients[client].plain),
             Step::GiveBack { client, penalty, open } => self.give_back(state, client, penalty, open),
+            Step::Enter { client, node } => {
+                let Client { attempt, requests, penalty, .. } = state.clients[client];
+                let message = Message { kind: KEPT, attempt, request: requests - 1, penalty };
+                state.nodes[node].links[client].send(message);
+            }
             Step::Leave { client } => {
                 let Client { phase, plain, .. } = state.clients[client];
                 if phase == Phase::Trying {
@@ -63,6 +68,7 @@ impl Turns {
                 }
                 state.opened = true;
             }
+            Step::Forget { client, node } => self.forget(state, node, client),
             Step::Fault { kind, client, node } => {
                 state.faults += 1;
                 state.clients.iter_mut().for_each(Client::forget_turns);
@@ -71,6 +77,17 @@ impl Turns {
         }
         self.decide(state);
         note_entered(state);
+    }
+}
+
+impl Turns {
+    /// Ends the places of a client on a node that have been there for too long.
+    pub(crate) fn forget(self, state: &mut State, node: usize, client: usize) {
+        for place in (0..state.clients[client].requests).map(|request| Place { client, request }) {
+            if self.may_forget(state, node, place) {
+                *state.nodes[node].entry(place) = 0;
+            }
+        }
     }
 }
 
@@ -99,10 +116,10 @@ impl Model for Turns {
     fn first(&self) -> State {
         let mut state = State::default();
         let holder = self.scope.roles.iter().rposition(|role| *role != Role::Absent);
-        if let Some(client) = holder.filter(|_| self.scope.held) {
+        if let Some(client) = holder.filter(|_| self.scope.held > 0) {
             state.clients[client] =
                 Client { phase: Phase::Held, requests: 1, attempt: 1, ..Client::default() };
-            for node in &mut state.nodes {
+            for node in &mut state.nodes[..self.scope.held] {
                 node.key = Key::Token { client, attempt: 1 };
                 node.links[client].vote = Vote::Granted;
             }

@@ -1,6 +1,7 @@
 //! The rule of a node. It contains most broken variants.
 
 use crate::order::protocol::Turns;
+use crate::order::scope::MOST_PENALTY;
 use crate::order::state::{Fate, Key, Kind, Message, Node, Place, State};
 use crate::order::variant::Variant;
 
@@ -38,10 +39,18 @@ impl Turns {
     /// Returns the score of a place: the time at which its request began, as the node sees it, and the penalty.
     fn score(self, state: &State, place: Place, penalty: u8, delay: u8) -> u8 {
         let begin = state.clients[place.client].begins[usize::from(place.request)];
-        let score = 4 * begin + delay + penalty + 1;
+        // Neither a delay nor a penalty reaches the next epoch.
+        let epoch = self.scope.delays.max(1) + MOST_PENALTY + 1;
+        let score = epoch * begin + delay + penalty + 1;
         // The clock of the first client is fast.
         let is_slow = self.variant == Variant::ClientClockIsTheScore && place.client > 0;
         if is_slow { score.saturating_sub(6).max(1) } else { score }
+    }
+
+    /// Returns the score of a place if the next request of its client enters it without a delay.
+    pub fn next_score(self, state: &State, client: usize, node: usize) -> Option<u8> {
+        let Message { kind, request, penalty, .. } = state.nodes[node].links[client].queue[0]?;
+        kind.may_enter().then(|| self.score(state, Place { client, request }, penalty, 0))
     }
 
     fn acquire(self, node: &mut Node, client: usize, attempt: u8, place: Option<(Place, u8)>) -> bool {

@@ -20,6 +20,9 @@ pub(crate) const ATTEMPTS: u8 = 7;
 /// The greatest penalty of a request.
 pub(crate) const MOST_PENALTY: u8 = 2;
 
+/// The penalty of a request whose time many attempts have moved: it is more than the time between two epochs.
+pub(crate) const PENALTY_OF_MANY: u8 = 7;
+
 /// The bounds of an exploration. Within them, every interleaving is visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // independent bounds
@@ -38,12 +41,14 @@ pub struct Scope {
     pub kinds: &'static [Fault],
     /// The maximum number of open turns.
     pub open_turns: u8,
-    /// True if a delay of a message may change the order of requests that began together.
-    pub delays: bool,
-    /// True if the last client holds the lock in the first state, by its first request.
-    pub held: bool,
+    /// The greatest delay of a message. Delays change the order of requests that began together.
+    pub delays: u8,
+    /// The number of nodes on which the last client holds the lock in the first state, by its first request.
+    pub held: usize,
     /// True if clients may give up.
     pub leaves: bool,
+    /// True if requests that wait may enter their places again.
+    pub enters: bool,
     /// True if requests may begin with a plain attempt, as the first one does.
     pub plain: bool,
     /// True if a release may enter the next request of its process.
@@ -111,9 +116,10 @@ pub const SMALL: Scope = Scope {
     faults: 0,
     kinds: Fault::ALL,
     open_turns: 0,
-    delays: true,
-    held: false,
+    delays: 1,
+    held: 0,
     leaves: false,
+    enters: false,
     plain: false,
     next: false,
 };
@@ -124,7 +130,7 @@ pub(crate) const HELD: Scope = Scope {
     requests: [1; CLIENTS],
     attempts: 1,
     overtaken: 1,
-    held: true,
+    held: NODES,
     ..SMALL
 };
 
@@ -133,7 +139,7 @@ pub(crate) const TASKS: Scope = Scope {
     roles: [Role::Waiter, Role::Waiter, Role::Absent],
     requests: [1, 3, 0],
     next: true,
-    delays: false,
+    delays: 0,
     ..HELD
 };
 
@@ -141,20 +147,22 @@ pub(crate) const TASKS: Scope = Scope {
 pub const SCOPES: &[Scope] = &[
     SMALL,
     Scope { requests: [1, 2, 0], attempts: 1, overtaken: 1, open_turns: 1, next: true, ..SMALL },
-    Scope { open_turns: 1, delays: false, leaves: true, plain: true, ..SMALL },
-    Scope { faults: 1, kinds: Fault::CLIENTS, delays: false, ..SMALL },
+    Scope { open_turns: 1, delays: 0, leaves: true, plain: true, ..SMALL },
+    Scope { faults: 1, kinds: Fault::CLIENTS, delays: 0, ..SMALL },
+    Scope { faults: 1, kinds: Fault::CLIENTS, delays: 0, enters: true, ..SMALL },
     Scope { attempts: 1, overtaken: 1, faults: 1, ..SMALL },
     HELD,
-    Scope { delays: false, plain: true, ..HELD },
-    Scope { attempts: 2, delays: false, ..HELD },
-    Scope { faults: 1, delays: false, ..HELD },
+    Scope { delays: 0, plain: true, ..HELD },
+    Scope { attempts: 2, delays: 0, ..HELD },
+    Scope { attempts: 2, delays: 0, held: QUORUM, enters: true, ..HELD },
+    Scope { faults: 1, delays: 0, ..HELD },
     TASKS,
     Scope { open_turns: 2, ..TASKS },
     Scope {
         roles: [Role::Waiter, Role::Foreign, Role::Waiter],
         leaves: true,
         open_turns: 1,
-        delays: false,
+        delays: 0,
         ..HELD
     },
 ];
@@ -178,12 +186,15 @@ impl fmt::Display for Scope {
         if self.open_turns > 0 {
             write!(f, ", open turns {}", self.open_turns)?;
         }
-        if self.held {
-            f.write_str(", the last one holds")?;
+        match self.held {
+            0 => {}
+            NODES => f.write_str(", the last one holds")?,
+            nodes => write!(f, ", the last one holds on {nodes} nodes")?,
         }
         let flags = [
-            (!self.delays, "no delays"),
+            (self.delays == 0, "no delays"),
             (self.leaves, "leaving"),
+            (self.enters, "entering again"),
             (self.plain, "plain attempts"),
             (self.next, "next tasks"),
         ];

@@ -71,9 +71,22 @@ pub(crate) enum Phase {
 
 /// The place of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) client: usize,
-    pub(crate) request: u8,
+pub struct Place {
+    /// The client.
+    pub client: usize,
+    /// The number of the request, from 0.
+    pub request: u8,
+}
+
+/// A request to a node, as the node distinguishes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The acquire of an attempt, which has this number.
+    Acquire(u8),
+    /// The release of an attempt, with or without a place.
+    Release(u8),
+    /// The end of the place of a request, which has this number.
+    Leave(u8),
 }
 
 /// A node: the key, the waiters, and what is in flight.
@@ -87,8 +100,10 @@ pub(crate) struct Node {
     pub(crate) lost_by: u8,
 }
 
+/// The key on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
+    /// There is none.
     #[default]
     Absent,
     /// The lock of an attempt.
@@ -110,6 +125,8 @@ pub(crate) struct Link {
     /// A request in flight without an order: its connection broke, or it is a copy.
     pub(crate) stray: Option<Message>,
     pub(crate) vote: Vote,
+    /// The key that denied the last attempt, if it had a place.
+    pub(crate) denied_by: Key,
 }
 
 /// A request to a node.
@@ -141,6 +158,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Returns true if it may enter a place.
+    pub(crate) fn may_enter(self) -> bool {
+        matches!(self, Self::Acquire { placed: true } | Self::Release { place: Fate::Kept | Fate::Next, .. })
+    }
+
     /// Returns whether it names an attempt, a place, and the penalty of the place.
     fn parts(self) -> (bool, bool, bool) {
         match self {
@@ -185,6 +207,57 @@ pub(crate) type StateKey = [u64; 2 + NODES * NODE_WORDS];
 const NODE_WORDS: usize = 5;
 
 impl State {
+    /// Returns the key on a node.
+    pub fn key_on(&self, node: usize) -> Key {
+        self.nodes[node].key
+    }
+
+    /// Returns the score of a place that waits on a node.
+    pub fn score_on(&self, node: usize, place: Place) -> Option<u8> {
+        let score = self.nodes[node].waiters[place.client][usize::from(place.request)];
+        (score > 0).then_some(score)
+    }
+
+    /// Returns the request of a client that a node carries out next.
+    pub fn next_request(&self, client: usize, node: usize) -> Option<Request> {
+        let message = self.nodes[node].links[client].queue[0]?;
+        Some(match message.kind {
+            Kind::Acquire { .. } => Request::Acquire(message.attempt),
+            Kind::Release { place: Fate::Left, .. } => Request::Leave(message.request),
+            Kind::Release { .. } => Request::Release(message.attempt),
+        })
+    }
+
+    /// Returns true if the next request of a client is a release that changes nothing on the node.
+    pub fn is_next_void(&self, client: usize, node: usize) -> bool {
+        let mut node = self.nodes[node];
+        let Some(Message { kind, attempt, request, .. }) = node.links[client].queue[0] else { return false };
+        let place = Place { client, request };
+        match kind {
+            Kind::Release { place: Fate::Unnamed, .. } => node.key != Key::Token { client, attempt },
+            Kind::Release { place: Fate::Left, .. } => {
+                node.key != Key::Reserved(place) && *node.entry(place) == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the number of the attempt by which a client holds the lock.
+    pub fn held_by(&self, client: usize) -> Option<u8> {
+        let Client { phase, attempt, .. } = self.clients[client];
+        (phase == Phase::Held).then_some(attempt)
+    }
+
+    /// Returns the number of the last attempt of a client.
+    pub fn attempt_of(&self, client: usize) -> u8 {
+        self.clients[client].attempt
+    }
+
+    /// Returns true if a client has no request, or has ended.
+    pub fn is_idle(&self, client: usize) -> bool {
+        matches!(self.clients[client].phase, Phase::Idle | Phase::Dead)
+    }
+
     /// Returns true if the request of a place waits or attempts.
     pub(crate) fn is_living(&self, place: Place) -> bool {
         let client = &self.clients[place.client];
@@ -212,11 +285,24 @@ impl State {
         is_acquire && owner.attempt == message.attempt && owner.phase == Phase::Trying
     }
 
-    /// Returns true if the votes of a failed attempt are split.
-    pub(crate) fn is_split(&self, client: usize) -> bool {
+    /// Returns true if some node granted a failed attempt, and too few have failed to explain the others.
+    pub(crate) fn is_granted_in_part(&self, client: usize) -> bool {
         let mut votes = self.nodes.iter().map(|node| node.links[client].vote);
         let failed = votes.clone().filter(|vote| *vote == Vote::Failed).count();
         failed < QUORUM && votes.any(|vote| matches!(vote, Vote::Granted | Vote::GrantedAndLost))
+    }
+
+    /// Returns true if a quorum of nodes denied an attempt because of the same key.
+    pub(crate) fn is_denied_by_one(&self, client: usize) -> bool {
+        let keys = self.nodes.iter().map(|node| node.links[client].denied_by);
+        let denied = keys.filter(|key| *key != Key::Absent);
+        let same = |key: Key| denied.clone().filter(|other| *other == key).count();
+        denied.clone().any(|key| same(key) >= QUORUM)
+    }
+
+    /// Returns true if the votes of a failed attempt are split: no other client is known to have a quorum.
+    pub(crate) fn is_split(&self, client: usize) -> bool {
+        self.is_granted_in_part(client) && !self.is_denied_by_one(client)
     }
 
     /// Returns the place of the last request of a client.
@@ -274,18 +360,12 @@ impl Node {
 
     fn packed(&self) -> [u64; NODE_WORDS] {
         let mut words = Words::<NODE_WORDS>::new();
-        let (kind, client, number) = match self.key {
-            Key::Absent => (0_u8, 0, 0),
-            Key::Token { client, attempt } => (1, client, attempt),
-            Key::Reserved(place) => (2, place.client, place.request),
-        };
-        words.push(kind, 2);
-        words.push(u8::try_from(client).unwrap_or_default(), 2);
-        words.push(number, 3);
+        self.key.push(&mut words);
         words.push(self.lost_by, 3);
         self.waiters.iter().flatten().for_each(|score| words.push(*score, 6));
         for link in &self.links {
             words.push(link.vote as u8, 3);
+            link.denied_by.push(&mut words);
             for message in link.queue.iter().chain([&link.stray]) {
                 match message {
                     None => words.push(0_u8, 4),
@@ -304,6 +384,19 @@ impl Node {
             }
         }
         words.words()
+    }
+}
+
+impl Key {
+    fn push<const N: usize>(self, words: &mut Words<N>) {
+        let (kind, client, number) = match self {
+            Self::Absent => (0_u8, 0, 0),
+            Self::Token { client, attempt } => (1, client, attempt),
+            Self::Reserved(place) => (2, place.client, place.request),
+        };
+        words.push(kind, 2);
+        words.push(u8::try_from(client).unwrap_or_default(), 2);
+        words.push(number, 3);
     }
 }
 

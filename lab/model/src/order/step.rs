@@ -30,6 +30,13 @@ pub enum Step {
         /// True if the release hands over to nobody.
         open: bool,
     },
+    /// A request that waits enters its place again on a node that may have lost it.
+    Enter {
+        /// The client.
+        client: usize,
+        /// The node.
+        node: usize,
+    },
     /// A request is given up.
     Leave {
         /// The client.
@@ -65,6 +72,13 @@ pub enum Step {
         /// The node.
         node: usize,
     },
+    /// The places of a client on a node end, whose requests have made no attempt for a long time.
+    Forget {
+        /// The client.
+        client: usize,
+        /// The node.
+        node: usize,
+    },
     /// A fault of a client, of a node, or of the next request from the client to the node.
     Fault {
         /// The kind.
@@ -94,6 +108,7 @@ impl fmt::Display for Step {
                 let open = if open { ", an open turn" } else { "" };
                 write!(f, "{} releases the failed attempt{penalty}{open}", name(client))
             }
+            Self::Enter { client, node } => write!(f, "{} enters its place on n{node} again", name(client)),
             Self::Leave { client } => write!(f, "{} gives up", name(client)),
             Self::Release { client, open, next } => {
                 let open = if open { ", an open turn" } else { "" };
@@ -112,6 +127,7 @@ impl fmt::Display for Step {
                 write!(f, "n{node} carries out a stray request of {}", name(client))
             }
             Self::Expire { node } => write!(f, "the key on n{node} expires"),
+            Self::Forget { client, node } => write!(f, "the place of {} on n{node} ends", name(client)),
             Self::Fault { kind, client, node } => match kind {
                 Fault::Late => {
                     write!(f, "the connection of {} to n{node} breaks under its next request", name(client))

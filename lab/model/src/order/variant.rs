@@ -5,7 +5,7 @@
 use crate::catalog::Broken;
 use crate::order::property::Property;
 use crate::order::protocol::Turns;
-use crate::order::scope::{Fault, HELD, SMALL, Scope, TASKS};
+use crate::order::scope::{Fault, HELD, QUORUM, SMALL, Scope, TASKS};
 
 /// The sound rule, or a rule with one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +32,19 @@ pub enum Variant {
     LeavingStaysAWaiter,
     LeavingKeepsItsReservation,
     // Time.
+    PlacesOfTheDeadStay,
+    PlacesOfTheLivingEnd,
+    DenialsMoveTheTime,
+    SplitsMoveNothing,
     ReservationsDoNotExpire,
     MinorityWaits,
 }
 
 const QUICK: Scope = Scope { attempts: 1, requests: [1, 2, 0], ..SMALL };
 
-const TURNS: Scope = Scope { requests: [1, 2, 1], attempts: 2, overtaken: 1, delays: false, ..HELD };
+const TURNS: Scope = Scope { requests: [1, 2, 1], attempts: 2, overtaken: 1, delays: 0, ..HELD };
 
-const DYING: Scope = Scope { faults: 1, kinds: &[Fault::Death], delays: false, ..HELD };
+const DYING: Scope = Scope { faults: 1, kinds: &[Fault::Death], delays: 0, ..HELD };
 
 /// Every broken variant.
 pub const CATALOG: &[Broken<Turns>] = {
@@ -68,7 +72,7 @@ pub const CATALOG: &[Broken<Turns>] = {
             ReleaseHandsOverToNobody,
             "a release reserves nothing",
             NoBarging,
-            Scope { plain: true, delays: false, ..HELD },
+            Scope { plain: true, delays: 0, ..HELD },
         ),
         Broken::new(LastComeFirstServed, "a release hands over to the last waiter", Order, TASKS),
         Broken::new(
@@ -93,19 +97,19 @@ pub const CATALOG: &[Broken<Turns>] = {
             LeavingComparesNothing,
             "a request that gives up deletes any key",
             Exclusion,
-            Scope { requests: [2, 1, 0], attempts: 1, leaves: true, delays: false, ..SMALL },
+            Scope { requests: [2, 1, 0], attempts: 1, leaves: true, delays: 0, ..SMALL },
         ),
         Broken::new(
             LeavingStaysAWaiter,
             "a request that gives up stays among the waiters",
             NothingLeft,
-            Scope { leaves: true, delays: false, ..SMALL },
+            Scope { leaves: true, delays: 0, ..SMALL },
         ),
         Broken::new(
             LeavingKeepsItsReservation,
             "a request that gives up does not delete its reservation",
             NothingLeft,
-            Scope { leaves: true, delays: false, ..SMALL },
+            Scope { leaves: true, delays: 0, ..SMALL },
         ),
         Broken::new(
             MinorityWaits,
@@ -120,5 +124,24 @@ pub const CATALOG: &[Broken<Turns>] = {
             TURNS,
         ),
         Broken::new(ReservationsDoNotExpire, "a reservation does not expire", Progress, DYING),
+        Broken::new(PlacesOfTheDeadStay, "a place of an ended request never ends", NothingLeft, DYING),
+        Broken::new(
+            PlacesOfTheLivingEnd,
+            "a place ends although its request still makes attempts",
+            Order,
+            TASKS,
+        ),
+        Broken::new(
+            DenialsMoveTheTime,
+            "an attempt that the holder denies moves the time of its request",
+            Order,
+            Scope { attempts: 2, held: QUORUM, ..TASKS },
+        ),
+        Broken::new(
+            SplitsMoveNothing,
+            "a split moves the time of no request",
+            Progress,
+            Scope { requests: [1, 1, 2], next: true, ..HELD },
+        ),
     ]
 };
