@@ -46,9 +46,9 @@ fn run_in(mut world: World) -> Programs {
     let programs = [(); CLIENTS].map(|()| if world.chance.bool() { Program::Both } else { single });
     for (number, program) in programs.into_iter().enumerate() {
         let listed = match program {
-            Program::Both => Listed { nodes: new, previous: Some(old) },
-            Program::New => Listed { nodes: new, previous: None },
-            Program::Old | Program::Absent => Listed { nodes: old, previous: None },
+            Program::Both => Listed { nodes: new, previous: Some(old), places: false },
+            Program::New => Listed { nodes: new, previous: None, places: false },
+            Program::Old | Program::Absent => Listed { nodes: old, previous: None, places: false },
         };
         world.start_listing(number, listed, hold);
     }

@@ -19,7 +19,11 @@ pub(crate) const ALL: &[Layer] = &[Layer::Datagrams, Layer::Streams, Layer::Whol
 /// A kind of steps, and a function that recognizes them.
 pub(crate) type Kind<T> = (&'static str, fn(&Step<T>) -> bool);
 
-fn runs<T>(layers: &[Layer], run: impl Fn(u64, Layer) -> T) -> impl Iterator<Item = (u64, Layer, T)> {
+/// Returns the runs of every seed.
+pub(crate) fn runs<T>(
+    layers: &[Layer],
+    run: impl Fn(u64, Layer) -> T,
+) -> impl Iterator<Item = (u64, Layer, T)> {
     let seeds = SEEDS.into_iter().filter(|(layer, _)| layers.contains(layer));
     let seeds = seeds.flat_map(|(layer, seeds)| seeds.map(move |seed| (seed, layer)));
     seeds.map(move |(seed, layer)| (seed, layer, run(seed, layer)))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use redlock_core::kind::Kind;
 use redlock_core::node::{Begun, LockNode, Profile, Request, Status};
-use redlock_core::runtime::Runtime;
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{Error, Guard, Lease, Redlock, Resource};
 use redlock_simulation::history::{EventKind, TokenNumber};
 use redlock_simulation::network::{Direction, Network};
@@ -30,6 +30,8 @@ pub(crate) struct Listed<'a> {
     pub(crate) nodes: &'a [usize],
     /// The previous nodes, during a change.
     pub(crate) previous: Option<&'a [usize]>,
+    /// True if requests wait in the order of their places.
+    pub(crate) places: bool,
 }
 
 impl Client {
@@ -42,7 +44,10 @@ impl Client {
     ) -> Self {
         let nodes: Vec<_> = network.nodes_on(number, &process.runtime());
         let of = |list: &[usize]| {
-            let node = |server: &usize| Arc::new(WithoutPlaces(nodes[*server].clone())) as Arc<dyn LockNode>;
+            let node = |server: &usize| -> Arc<dyn LockNode> {
+                let node = nodes[*server].clone();
+                if listed.places { node } else { Arc::new(WithoutPlaces(node)) }
+            };
             list.iter().map(node).collect::<Vec<_>>()
         };
         let mut builder =
@@ -171,8 +176,12 @@ impl Client {
         Duration::from_micros(self.chance.u64(least * 1_000..most * 1_000))
     }
 
-    fn until(&self, lease: &Lease) -> redlock_core::runtime::Instant {
+    fn until(&self, lease: &Lease) -> Instant {
         self.network.now() + lease.remaining()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.network.now()
     }
 
     fn record(&self, event: EventKind) {

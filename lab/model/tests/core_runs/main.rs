@@ -18,5 +18,6 @@ mod client;
 mod facts;
 mod fence;
 mod keep;
+mod order;
 mod share;
 mod world;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_simulation::history::{EventKind, TokenNumber};
+use redlock_simulation::history::{EventKind, FaultKind, Place, TokenNumber};
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
-use redlock_testkit::sim::Simulation;
+use redlock_testkit::sim::{Process, Simulation};
 
 use crate::calls;
 use crate::client::{Client, Listed};
@@ -108,7 +108,28 @@ impl World {
         program: impl FnOnce(Client) -> F,
     ) {
         let all: Vec<_> = (0..self.servers.len()).collect();
-        self.start_listing(number, Listed { nodes: &all, previous: None }, program);
+        self.start_listing(number, Listed { nodes: &all, previous: None, places: false }, program);
+    }
+
+    /// Same as [`start`](World::start), for a client whose requests wait in the order of their places.
+    pub(crate) fn start_in_order<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        number: usize,
+        program: impl FnOnce(Client) -> F,
+    ) -> Process {
+        let all: Vec<_> = (0..self.servers.len()).collect();
+        self.start_listing(number, Listed { nodes: &all, previous: None, places: true }, program)
+    }
+
+    /// Kills the program of a client after a time.
+    pub(crate) fn kill(&mut self, number: usize, program: Process, after: Duration) {
+        let (killer, recorder) = (self.simulation.process("fault"), self.network.recorder().clone());
+        let sleep = killer.sleep(after);
+        killer.spawn(Box::pin(async move {
+            sleep.await;
+            program.kill();
+            recorder.record(EventKind::FaultBegins(Place::Client(number), FaultKind::Kill));
+        }));
     }
 
     /// Same as [`start`](World::start), for a client that lists these servers.
@@ -117,11 +138,12 @@ impl World {
         number: usize,
         listed: Listed<'_>,
         program: impl FnOnce(Client) -> F,
-    ) {
+    ) -> Process {
         let process = self.simulation.process(&format!("c{number}"));
         let (network, chance) = (self.network.clone(), self.chance.fork());
         let client = Client::new(number, process.clone(), network, chance, listed);
         process.spawn(Box::pin(program(client)));
+        process
     }
 
     /// Makes a server lose its data at a random moment before, except for what it keeps.

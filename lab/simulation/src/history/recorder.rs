@@ -68,6 +68,20 @@ impl Recorder {
         *self.state().shown.get(fingerprint).expect("a lease's token was sent to a quorum")
     }
 
+    /// Returns the first attempt of the request that has this place: both have the same random digits.
+    pub fn attempt_of(&self, place: TokenNumber) -> Option<TokenNumber> {
+        let state = self.state();
+        let (place, _) = state.numbers.iter().find(|(_, number)| **number == place)?;
+        let digits = |token: &Token| token.as_bytes().rsplit(|byte| *byte == b'#').next().map(<[u8]>::to_vec);
+        let is_attempt = |token: &Token| token != place && digits(token) == digits(place);
+        state.numbers.iter().find(|(token, _)| is_attempt(token)).map(|(_, number)| *number)
+    }
+
+    /// Returns whether the release of a token reserves the resource for no waiter.
+    pub fn is_open(&self, token: TokenNumber) -> bool {
+        self.state().open.contains(&token)
+    }
+
     /// Returns the event of a client that starts to release a lock.
     pub fn releasing(&self, client: usize, token: TokenNumber, waits: bool) -> EventKind {
         EventKind::Releasing { client, token, waits, is_open: self.state().open.contains(&token) }
