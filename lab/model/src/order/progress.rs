@@ -19,8 +19,8 @@ struct Chance {
     order: [usize; CLIENTS],
     /// The clients whose time a split moves.
     moved: [bool; CLIENTS],
-    /// True if each client reaches another node first.
-    skewed: bool,
+    /// The node that each client reaches first, if delays differ. Every assignment counts, since nodes have no names.
+    first: Option<[usize; CLIENTS]>,
 }
 
 impl Turns {
@@ -34,13 +34,11 @@ impl Turns {
         if !(0..CLIENTS).any(|client| is_waiter(&client) && waits(&client)) {
             return true;
         }
-        let (delays, most): (&[bool], _) =
-            (if self.scope.delays > 0 { &[false, true] } else { &[false] }, state.ghosts());
-        let leads = |chance| self.quiet_future(*state, chance) <= most;
-        delays.iter().all(|skewed| {
-            let chances =
-                |moved| ORDERS.iter().map(move |order| Chance { order: *order, moved, skewed: *skewed });
-            self.moves().flat_map(chances).any(leads)
+        let most = state.ghosts();
+        let different = ORDERS.iter().copied().map(Some).filter(|_| self.scope.delays > 0);
+        [None].into_iter().chain(different).all(|first| {
+            let chances = |moved| ORDERS.iter().map(move |order| Chance { order: *order, moved, first });
+            self.moves().flat_map(chances).any(|chance| self.quiet_future(*state, chance) <= most)
         })
     }
 
@@ -117,7 +115,7 @@ impl Turns {
             let mut carried = false;
             for node in 0..NODES {
                 for client in 0..CLIENTS {
-                    let delay = u8::from(chance.skewed && node != client);
+                    let delay = u8::from(chance.first.is_some_and(|first| first[client] != node));
                     let stray = state.nodes[node].links[client].stray.take();
                     if let Some(message) = stray {
                         self.carry_out(state, node, client, message, delay);
