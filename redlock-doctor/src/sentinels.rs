@@ -1,4 +1,4 @@
-//! The sentinels that choose the server of a node: what each of them states, and what follows from it.
+//! The sentinels that choose the server of a node: their replies, and the findings about them.
 
 use redlock_wire::Reply;
 
@@ -13,11 +13,11 @@ const ENOUGH: usize = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub(super) service: String,
-    /// The label of each listed sentinel, and what it states. The error is the reason why it states nothing.
+    /// The label of each listed sentinel, and its reply. The error is the reason why there is none.
     pub(super) sights: Vec<(String, Result<Sight, String>)>,
 }
 
-/// What one sentinel states about the service.
+/// The reply of one sentinel about the service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sight {
     /// The address of the master.
@@ -124,7 +124,7 @@ pub(super) fn judge(node: &String, Watched { service, sights }: &Watched, findin
 
 #[cfg(test)]
 impl Sight {
-    /// Returns what each of three sentinels states if all is well.
+    /// Returns the reply of each of three sentinels if all is well.
     pub(super) fn usual() -> Self {
         Self { master: "10.0.0.1:6379".into(), is_down: false, known: 3, quorum: 2 }
     }

@@ -82,6 +82,8 @@ pub struct Masters<C> {
 impl<C: Connector> Masters<C> {
     /// Asks the masters of a cluster once. A majority of them must reply within the connect timeout of `options`.
     ///
+    /// If the future is dropped, its connections are closed.
+    ///
     /// # Errors
     ///
     /// The reason why there is no majority.

@@ -102,7 +102,7 @@ pub enum Assumption {
     ClocksAgree,
     /// A holder that was stopped checks its lease before it continues.
     HoldersCheckLeases,
-    /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT).
+    /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT), or replaces them by older ones.
     CountersAreKept,
     /// A holder writes its fencing token to the resource before its first read there.
     TokensComeFirst,
@@ -255,12 +255,16 @@ fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumpt
     broken
 }
 
-/// Returns the broken assumption if a server restarted too early without its counters.
+/// Returns the broken assumption if a server restarted too early without its counters, or with those of an older copy.
 ///
-/// Such a restart explains any fencing token. Only the events up to `event` count.
+/// This explains any fencing token. Only the events up to `event` count.
 fn forgotten(history: &History, event: usize) -> Option<Assumption> {
-    let early = |kind: &EventKind| matches!(kind, EventKind::FaultBegins(_, FaultKind::Amnesia(away)) if *away < STAYS_OUT);
-    history.0[..=event].iter().any(|event| early(&event.kind)).then_some(Assumption::CountersAreKept)
+    let forgets = |kind: &EventKind| match kind {
+        EventKind::FaultBegins(_, FaultKind::Amnesia(away)) => *away < STAYS_OUT,
+        EventKind::FaultBegins(_, FaultKind::Rollback) => true,
+        _ => false,
+    };
+    history.0[..=event].iter().any(|event| forgets(&event.kind)).then_some(Assumption::CountersAreKept)
 }
 
 impl fmt::Display for Violation {

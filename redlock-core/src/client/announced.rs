@@ -168,7 +168,7 @@ impl AnnouncedList {
         self.step
     }
 
-    /// Returns whether the list has not the server on which it is announced.
+    /// Returns whether the announcement is on a server that its list does not contain.
     ///
     /// During a change of the nodes, a program with both lists copies the announcement of one list to the nodes of the other
     /// one, if lists [must agree](crate::Builder::node_lists_must_agree).

@@ -319,8 +319,8 @@ impl CheckedRequest {
                 pause(handle, delay).await;
                 continue;
             }
-            // With a limit on attempts, each attempt follows a full delay. Nodes that grant other clients their votes soon free
-            // them again, and the notifications may be lost. The order of the waiters covers that.
+            // With a limit on attempts, each attempt follows a full delay. After split votes, the other clients release their
+            // claims, and all notifications of that may be lost. A request without a place then attempts once after the delay.
             let is_first_split = failure.is_split()
                 && !contended.as_ref().is_some_and(Failure::is_split)
                 && waiter.place().is_none();

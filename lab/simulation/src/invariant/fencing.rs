@@ -242,5 +242,7 @@ mod tests {
         let kept = Some(Assumption::CountersAreKept);
         assert_eq!(vec![(Invariant::Unique, kept)], violations(again(5_999)));
         assert_eq!(vec![(Invariant::Unique, None)], violations(again(6_000)));
+        let older = first().rolled_back(2, 0).sent(3, 1, 0, 1).fenced(4, 1, 1, 5);
+        assert_eq!(vec![(Invariant::Unique, kept)], violations(older), "an older copy has older counters");
     }
 }

@@ -103,6 +103,11 @@ impl HistoryBuilder {
         self.then(when, EventKind::FaultBegins(Place::Server(server), fault))
     }
 
+    /// Replaces the data of a server by an older copy.
+    pub(crate) fn rolled_back(self, when: u64, server: usize) -> Self {
+        self.then(when, EventKind::FaultBegins(Place::Server(server), FaultKind::Rollback))
+    }
+
     /// Adds a fenced acquire that a server carries out.
     pub(crate) fn counted(
         self,

@@ -1,11 +1,11 @@
-//! Whether step 3 of a change may begin: programs with only the new servers.
+//! The decision whether step 3 of a change may begin, in which programs list only the new servers.
 
 use std::fmt;
 use std::time::Duration;
 
 use redlock_redis_rs::{AnnouncedList, AnnouncedLists};
 
-/// What the announcements show about step 3.
+/// The state of the change, according to the announcements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Ready,
@@ -30,7 +30,7 @@ type Announcement = (Option<u8>, Option<Duration>);
 const RENEWED: Duration = Duration::from_secs(18);
 
 impl Readiness {
-    /// Returns what the announcements show, as a program with both lists sees them.
+    /// Returns the state of the change, as a program with both lists sees it.
     pub(super) fn of(nodes: &[AnnouncedLists]) -> Self {
         let lists = || nodes.iter().flat_map(AnnouncedLists::lists);
         if lists().any(AnnouncedList::differs) {
