@@ -142,11 +142,12 @@ mod tests {
 
         async fn vote(&self, checks: &CommonCheck) -> Result<Reply, Failure> {
             let vote = pin!(self.receives("vote").map(|()| Ok(Reply::Nil)));
-            let check = || {
-                let (received, outcome) = (self.receives("check"), self.check.clone());
-                received.map(|()| outcome)
-            };
-            checks.behind(vote, check).await
+            checks.behind(vote, || self.check()).await
+        }
+
+        fn check(&self) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+            let outcome = self.check.clone();
+            self.receives("check").map(|()| outcome)
         }
 
         fn reply(&self) {
@@ -189,6 +190,23 @@ mod tests {
             assert!(poll(vote.as_mut()).is_ready());
         }
         assert!(server.received().is_empty());
+    }
+
+    /// The thread of another vote sends the check just before the server receives this vote.
+    #[test]
+    fn a_check_that_is_sent_before_a_vote_does_not_serve_it() {
+        let (server, checks) = (Server::new(), CommonCheck::default());
+        let [mut alone, mut other] = [(); 2].map(|()| Box::pin(server.vote(&checks)));
+        assert!(poll(alone.as_mut()).is_pending() && poll(other.as_mut()).is_pending());
+        server.received();
+        let vote = pin!(async {
+            assert!(poll(other.as_mut()).is_pending());
+            server.receives("vote").await;
+            Ok(Reply::Nil)
+        });
+        let mut late = pin!(checks.behind(vote, || server.check()));
+        assert!(poll(late.as_mut()).is_pending() && poll(late.as_mut()).is_pending());
+        assert_eq!(vec!["check", "vote", "check"], server.received());
     }
 
     #[test]
