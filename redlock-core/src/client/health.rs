@@ -293,7 +293,8 @@ impl NodeHealth {
     /// Returns the longest TTL that the server keeps for another program, if it is longer than this program states.
     ///
     /// It applies to the [quarantines](NodeHealth::quarantine) of this node, even if no program states it any more. The
-    /// guide describes how to lower it. `None` if there is no longer one, and for backends without restart admission.
+    /// guide describes how to lower it. `None` if no other program has stated a longer one, and for backends without
+    /// restart admission.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock| {
