@@ -43,7 +43,7 @@ pub(super) struct Facts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shards {
     pub(super) masters: Vec<Facts>,
-    /// The reason why a slot has no master, if there is such a slot.
+    /// The number of slots without a master and the reason for the first one, if there are such slots.
     pub(super) unserved: Option<String>,
 }
 

@@ -109,10 +109,12 @@ pub(super) fn finding(
 /// Returns what to do about a server that could not be queried.
 fn fix(reason: &str) -> &'static str {
     match reason {
-        _ if reason.starts_with("NOAUTH") => {
+        // The reason of a server that sentinels or masters name begins with its address.
+        _ if reason.contains("NOAUTH") => {
             "set a password: in the address, by Options::credentials, or by --password-file of the command redlock"
         }
-        _ if reason.starts_with("WRONGPASS") => "check user and password",
+        _ if reason.contains("WRONGPASS") => "check user and password",
+        _ if reason.contains("sentinels confirm a master") => "see the findings about its sentinels",
         _ => "check address, network and login",
     }
 }
@@ -177,7 +179,8 @@ fn cluster(
     findings: &mut Vec<Finding>,
 ) {
     let count = masters.len();
-    if count < MASTERS {
+    // A master that is down has slots without a confirmed master, and is not counted.
+    if count < MASTERS && unserved.is_none() {
         findings.push(finding(
             Severity::Warning,
             &[label],
@@ -187,8 +190,10 @@ fn cluster(
         ));
     }
     if let Some(reason) = unserved {
+        let consequence =
+            "locks in these slots fail, and all others too, unless cluster-require-full-coverage is no";
         let fix = "wait if a failover or a move of slots is in progress; else see redis-cli --cluster check";
-        findings.push(finding(Severity::Error, &[label], reason, "locks in this slot fail", fix));
+        findings.push(finding(Severity::Error, &[label], reason, consequence, fix));
     }
     for Facts { label, state, .. } in masters {
         let mut add = |severity, problem, consequence: &str, fix: &str| {
@@ -271,7 +276,10 @@ fn one(
             Warning,
             "the master has no replicas".into(),
             "if it fails, no server can be promoted, and its locks fail",
-            "add a replica: REPLICAOF",
+            match role {
+                Role::Shard => "add a replica: redis-cli --cluster add-node with --cluster-slave",
+                _ => "add a replica: REPLICAOF",
+            },
         );
     }
     let too_few = state.min_replicas.zip(replicas).filter(|(required, count)| required > count);
@@ -554,15 +562,17 @@ mod tests {
         let found = with(["a", "b", "c"].map(shard).into(), None);
         assert!(found.len() == 1 && found[0].contains("whose servers fail over"), "{found:?}");
         let found =
-            with(vec![shard("a"), server("b", &[("cluster_enabled", "1")])], Some("no master has slot 7"));
+            with(vec![shard("a"), server("b", &[("cluster_enabled", "1")])], Some("9 slots have no master"));
         for expected in [
-            "error: cluster: no master has slot 7; locks in this slot fail; ",
-            "warning: cluster: the number of its masters is 2; ",
-            "warning: b: the master has no replicas; ",
+            "error: cluster: 9 slots have no master; locks in these slots fail, and all others too, unless ",
+            "warning: b: the master has no replicas; if it fails, no server can be promoted, and its locks fail; \
+             add a replica: redis-cli --cluster add-node",
         ] {
             assert!(found.iter().any(|finding| finding.starts_with(expected)), "{expected}: {found:?}");
         }
-        assert_eq!(4, found.len(), "{found:?}");
+        assert_eq!(3, found.len(), "a third master may be down: {found:?}");
+        let found = with(["a", "b"].map(shard).into(), None);
+        assert!(found[0].starts_with("warning: cluster: the number of its masters is 2; "), "{found:?}");
     }
 
     #[test]
@@ -666,6 +676,28 @@ mod tests {
         let found = judge(&[server("a", &[]), server("b", &[]), down("c")]);
         assert_eq!("the locks tolerate one failure fewer", found[0].consequence());
         assert!(judge(&[server("a", &[]), server("b", &[])])[0].problem().contains("even"));
+    }
+
+    #[test]
+    fn the_fix_follows_the_reason_of_a_server_that_others_name() {
+        let fix = |reason: &str| {
+            let watched = Some(watched());
+            let found =
+                judge(&[Facts { label: "m".into(), watched, shards: None, state: Err(reason.into()) }]);
+            let found = found.iter().find(|finding| finding.problem().starts_with("not reachable")).unwrap();
+            found.fix().to_owned()
+        };
+        for (reason, expected) in [
+            ("master 10.0.0.1:6379: NOAUTH HELLO must be called", "set a password: "),
+            (
+                "no master of the cluster replies (10.0.0.1:7000: WRONGPASS invalid)",
+                "check user and password",
+            ),
+            ("only 0 of 3 sentinels confirm a master, 2 required", "see the findings about its sentinels"),
+            ("master 10.0.0.1:6379: Connection refused", "check address, network and login"),
+        ] {
+            assert!(fix(reason).starts_with(expected), "{reason}: {}", fix(reason));
+        }
     }
 
     /// From one server to three. The union of the lists has four servers.

@@ -60,12 +60,20 @@ pub(super) fn judge(node: &String, Watched { service, sights }: &Watched, findin
     let mut add = |severity, node, problem: String, consequence: &str, fix: &str| {
         findings.push(finding(severity, &[node], problem, consequence, fix));
     };
+    let consequence = if sights.iter().filter(|(_, sight)| sight.is_ok()).count() < majority {
+        "too few sentinels are left to confirm a master, so no lock is acquired"
+    } else {
+        "locks and failovers tolerate one failed sentinel fewer"
+    };
     for (label, sight) in sights {
         let (problem, fix) = match sight {
             Err(reason) if reason.contains("No such master") => (
                 format!("this sentinel does not know the service {service}"),
                 "correct the service in the URL: SENTINEL MASTERS lists those that it knows",
             ),
+            Err(reason) if reason.contains("unknown command") => {
+                ("this server is not a Sentinel".to_owned(), "list the sentinels in the URL, not the servers")
+            }
             Err(reason) => {
                 (format!("sentinel not reachable: {reason}"), "check address, network and sentinel_password")
             }
@@ -75,7 +83,11 @@ pub(super) fn judge(node: &String, Watched { service, sights }: &Watched, findin
             ),
             Ok(_) => continue,
         };
-        add(Warning, label, problem, "locks and failovers tolerate one failed sentinel fewer", fix);
+        add(Warning, label, problem, consequence, fix);
+    }
+    // Without a reply, the number of sentinels is unknown.
+    if known.is_none() {
+        return;
     }
     let sights: Vec<_> = sights.iter().filter_map(|(_, sight)| sight.as_ref().ok()).collect();
     let mut masters: Vec<_> = sights.iter().map(|sight| &*sight.master).collect();
@@ -165,6 +177,7 @@ mod tests {
                 Err("ERR No such master with that name".into()),
                 "warning: s2: this sentinel does not know the service m; ",
             ),
+            (Err("ERR unknown command 'SENTINEL'".into()), "warning: s2: this server is not a Sentinel; "),
             (sight(|sight| sight.known = 1), "warning: s2: this sentinel knows only 1 of 3 sentinels; "),
             (
                 sight(|sight| sight.master = "10.0.0.2:6379".into()),
@@ -188,6 +201,17 @@ mod tests {
         let single = Sight { known: 1, quorum: 1, ..Sight::usual() };
         let found = judged([Ok(single)]);
         assert!(found.len() == 1 && found[0].contains("there is a single sentinel; "), "{found:?}");
+    }
+
+    #[test]
+    fn too_few_sentinels_that_reply_confirm_no_master() {
+        let down = || Err("refused".to_owned());
+        let is_fatal = |finding: &String| finding.contains("too few sentinels are left to confirm a master");
+        let found = judged([Ok(Sight::usual()), down(), down()]);
+        assert!(found.len() == 2 && found.iter().all(is_fatal), "{found:?}");
+        let found = judged([down(), down()]);
+        assert!(found.len() == 2 && found.iter().all(is_fatal), "their number is not known: {found:?}");
+        assert!(!is_fatal(&with(down())[0]));
     }
 
     #[test]

@@ -75,7 +75,7 @@ use crate::sync::{Mutex, MutexGuard, locked};
 pub struct Masters<C> {
     /// A connector for each master that is confirmed for any slot.
     pub connectors: Vec<C>,
-    /// The reason why a slot has no confirmed master, if there is such a slot.
+    /// The number of slots without a confirmed master and the reason for the first one, if there are such slots.
     pub unserved: Option<String>,
 }
 
@@ -93,7 +93,10 @@ impl<C: Connector> Masters<C> {
         let routes = Routes::new(map);
         let connector = |master: &Master| (cluster.server)(&master.owner.host, master.owner.port);
         let connectors = routes.masters().iter().map(connector).collect();
-        let unserved = (0..SLOTS).find_map(|slot| routes.master(slot).err());
+        let mut reasons = (0..SLOTS).filter_map(|slot| routes.master(slot).err());
+        let unserved = reasons.next().map(|first| {
+            format!("{} of {SLOTS} slots have no confirmed master: {first}", 1 + reasons.count())
+        });
         Ok(Self { connectors, unserved })
     }
 }
