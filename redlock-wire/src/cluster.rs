@@ -336,7 +336,10 @@ fn explained(slot: u16, error: &NodeError) -> Option<(NodeError, bool)> {
     let (reason, is_map_wrong) = match reply.split(' ').next()? {
         "MOVED" => ("is at another master", true),
         "ASK" | "TRYAGAIN" => ("is being moved to another master", false),
-        "CLUSTERDOWN" => ("is not served: its master does not reach a majority of the masters", false),
+        "CLUSTERDOWN" => (
+            "is not served: its master does not reach a majority of the masters, or any slot has no master",
+            false,
+        ),
         _ => return None,
     };
     Some((NodeError::rejected(format!("slot {slot} {reason} ({reply})")), is_map_wrong))
