@@ -270,6 +270,26 @@ fn the_last_step_does_not_begin_before_the_first_one_has_ended() {
     });
 }
 
+/// The first program reaches one of its nodes only, and the last program two of its nodes. Their parts could be one list.
+#[test]
+fn a_program_of_the_last_step_does_not_take_a_copy_for_its_own_list() {
+    for_each_seed(10, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        world.nodes[1].crash();
+        world.nodes[2].crash();
+        let first = world.contends(&[0, 1, 2], None);
+        let _both = world.contends(&[3, 4, 5], Some(&[0, 1, 2]));
+        world.run(20 * SECOND + Duration::from_millis(seed * 137));
+        world.nodes[5].crash();
+        let last = world.contends(&[3, 4, 5], None);
+        world.run(20 * SECOND + Duration::from_millis(seed * 311));
+        world.nodes[1].restart();
+        world.run(30 * SECOND);
+        assert!(first.turns() > 50);
+        assert_eq!(0, last.turns());
+    });
+}
+
 /// With one of the three nodes down, or without replies, the others decide.
 #[test]
 fn a_node_that_is_down_does_not_keep_programs_from_locks() {

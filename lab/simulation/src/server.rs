@@ -29,7 +29,7 @@ use self::machine::{Data, Machine, Memory, Redis, changes, is_place};
 use crate::history::{self, EventKind, FaultKind, Place, Recorder, TokenNumber};
 
 /// The first bytes of announcements of node lists.
-const ANNOUNCEMENTS: [&[u8]; 2] = [b"nodes ", b"agreed nodes "];
+const ANNOUNCEMENTS: [&[u8]; 3] = [b"nodes ", b"agreed nodes ", b"copied nodes "];
 
 /// A simulated lock server. Clones are handles to the same server.
 #[derive(Clone)]

@@ -249,9 +249,7 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
             server: seen.server,
             error: seen.failure.as_ref().map(error),
             lists: all
-                .filter_map(|listed| {
-                    AnnouncedList::new(&compared.servers, seen.server, listed, others_differ)
-                })
+                .filter_map(|listed| AnnouncedList::new(&compared.servers, listed, others_differ))
                 .collect(),
         }
     };
@@ -261,22 +259,12 @@ pub(crate) async fn announced(handle: &Arc<Handle>) -> Vec<AnnouncedLists> {
 impl AnnouncedList {
     /// Reads an announcement; `None` if it is none. `others_differ` if one program lists only the nodes, and another one only
     /// the previous nodes.
-    fn new(
-        servers: &Servers,
-        server: Option<ServerId>,
-        (place, listed): (Place, &Listed),
-        others_differ: bool,
-    ) -> Option<Self> {
+    fn new(servers: &Servers, (place, listed): (Place, &Listed), others_differ: bool) -> Option<Self> {
         let lists = servers.read(&listed.token)?;
         let has_one_of_two = others_differ && lists.single().is_some();
-        let may_have = |list: &NodeList| {
-            let mut known = list.known();
-            known.clone().count() < list.size() || known.any(|known| Some(known) == server)
-        };
-        let is_copy = server.is_some() && !lists.iter().any(may_have);
         Some(Self {
             step: servers.step(&listed.token),
-            is_copy,
+            is_copy: Lists::is_copy(&listed.token),
             lists,
             owner: Lists::owner(&listed.token).map(str::to_owned),
             expires_in: listed.remaining,

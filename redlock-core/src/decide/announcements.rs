@@ -319,7 +319,7 @@ impl Servers {
 
     pub(crate) fn compare(&self, announced: &Listed) -> Finding {
         let Some(other) = self.read(&announced.token) else { return Finding::Equal };
-        if self.lists().may_exclude(&other) {
+        if self.may_exclude(&announced.token) {
             return Finding::Equal;
         }
         let current = self.list_of(self.quorums.current());
@@ -421,12 +421,20 @@ impl Servers {
 
     /// Returns whether programs with these announced lists and this one exclude each other.
     pub(crate) fn may_exclude(&self, announced: &Token) -> bool {
-        self.read(announced).is_some_and(|other| self.lists().may_exclude(&other))
+        !self.is_copy_of_others(announced)
+            && self.read(announced).is_some_and(|other| self.lists().may_exclude(&other))
+    }
+
+    /// Returns whether an announcement is a copy that this program has read, and its list is certainly not that of this
+    /// program: the only list of this program contains all servers that it reads.
+    fn is_copy_of_others(&self, announced: &Token) -> bool {
+        self.quorums.previous().is_none() && Lists::is_copy(announced)
     }
 
     /// Returns whether announced lists may be those of this program.
     pub(crate) fn may_equal(&self, announced: &Token) -> bool {
-        self.read(announced).is_some_and(|lists| lists.may_equal(&self.lists()))
+        !self.is_copy_of_others(announced)
+            && self.read(announced).is_some_and(|lists| lists.may_equal(&self.lists()))
     }
 
     /// Returns what is in the place of this program on a node.
@@ -461,8 +469,8 @@ impl Servers {
         if listed.token == self.token(place) {
             return Announcement::Renew(place);
         }
-        let is_replaced =
-            self.read(&listed.token).filter(|lists| lists.may_equal(&own)).is_some_and(|lists| {
+        let is_replaced = self.may_equal(&listed.token)
+            && self.read(&listed.token).is_some_and(|lists| {
                 match (self.relies_on(place), Lists::is_relied_on(&listed.token)) {
                     (true, true) => self.is_stale(listed) || listed.is_aged || !lists.have_reached(&own),
                     (true, false) => true,
@@ -578,6 +586,19 @@ mod tests {
         let other = servers(&[4, 5, 6]);
         assert_eq!(Claim::Conflict, other.claim(&on(None, Some(&both))));
         assert_eq!(Claim::Conflict, both.claim(&on(Some(&other), None)));
+        // A program of step 1 that has reached one server, and one of step 3 that reaches two: their lists could be one.
+        let part = servers(&[0, 4, 5]);
+        let announced = Lists::new(list(3, &[1]), None);
+        let copied = Listed { token: announced.copied_token(), ..of(&announced) };
+        let copied = Announced { first: Some(copied), ..Announced::default() };
+        assert_eq!(
+            Claim::Own,
+            part.claim(&Announced { first: Some(of(&announced)), ..Announced::default() })
+        );
+        assert_eq!(Claim::Conflict, part.claim(&copied));
+        assert_eq!(Finding::Unconfirmed, part.compare_on(&copied));
+        assert_eq!((Claim::Free, Finding::Equal), (both.claim(&copied), both.compare_on(&copied)));
+        assert_eq!(Some(1), both.step(&copied.first.as_ref().unwrap().token));
         let mut next = Servers::new(Quorums::of_change(1, &[1, 2, 3]), false, None);
         reply(&mut next, &[9, 3, 4, 5], 10);
         let steps = [&old, &both, &new, &other].map(|program| both.step(&program.token(Place::First)));

@@ -56,6 +56,9 @@ const TITLE: &str = "nodes";
 /// The first words of an announcement on which votes rely.
 const RELIED_ON: &str = "agreed nodes";
 
+/// The first words of a copy of an announcement.
+const COPIED: &str = "copied nodes";
+
 /// The text between two lists of an announcement.
 const AND: &str = " and ";
 
@@ -75,7 +78,7 @@ impl NodeList {
         Self { size, known }
     }
 
-    pub(crate) fn known(&self) -> impl Iterator<Item = ServerId> + Clone {
+    pub(crate) fn known(&self) -> impl Iterator<Item = ServerId> {
         self.known.iter().filter_map(|server| NonZeroU64::new(server.id).map(ServerId::from))
     }
 
@@ -159,6 +162,11 @@ impl Lists {
         self.titled(RELIED_ON)
     }
 
+    /// Returns the value of a key with a [copy](super::announcements::copies): `copied nodes 3 0a9d4c77f1b5e0c2 ...`.
+    pub(crate) fn copied_token(&self) -> Token {
+        self.titled(COPIED)
+    }
+
     fn titled(&self, title: &str) -> Token {
         let lists: Vec<_> = self.iter().map(NodeList::text).collect();
         Token::from_bytes(format!("{title} {}", lists.join(AND)))
@@ -167,6 +175,11 @@ impl Lists {
     /// Returns whether votes may rely on an announcement.
     pub(crate) fn is_relied_on(token: &Token) -> bool {
         token.as_bytes().starts_with(RELIED_ON.as_bytes())
+    }
+
+    /// Returns whether an announcement is a copy, which is on a server that its list does not contain.
+    pub(crate) fn is_copy(token: &Token) -> bool {
+        token.as_bytes().starts_with(COPIED.as_bytes())
     }
 
     /// Returns the value of a key with the owner label of the program at its end.
@@ -186,7 +199,10 @@ impl Lists {
     /// Reads an announcement; `None` if it is none.
     pub(crate) fn parse(token: &Token) -> Option<Self> {
         let text = std::str::from_utf8(token.as_bytes()).ok()?;
-        let text = text.strip_prefix(RELIED_ON).or_else(|| text.strip_prefix(TITLE))?.strip_prefix(' ')?;
+        let text = [RELIED_ON, COPIED, TITLE]
+            .iter()
+            .find_map(|title| text.strip_prefix(title))?
+            .strip_prefix(' ')?;
         let text = text.split_once(BY).map_or(text, |(lists, _)| lists);
         let (one, two) = text.split_once(AND).map_or((text, None), |(one, two)| (one, Some(two)));
         let two = match two {

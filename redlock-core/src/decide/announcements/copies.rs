@@ -8,12 +8,15 @@
 //! - A place that is not free keeps its announcement. So of two programs, the one that was first continues, if a program
 //!   of step 2 has compared lists in between.
 //! - A copy expires when the announcement would that was copied, unless that was renewed.
-//! - The nodes of a list are the only source. A copy of a copy would never expire.
+//! - The nodes of a list are the only source, and a copy is none. A copy of a copy would never expire.
 //! - No vote relies on a copy, so it may be replaced.
+//! - A copy is marked. The list of a program contains the nodes on which it finds a copy, so the copy is one of another
+//!   list, even if the known servers of both could be those of one list.
 
 use std::time::Duration;
 
 use crate::decide::announcements::{Announced, Listed, Servers, TTL};
+use crate::decide::node_list::Lists;
 use crate::decide::quorums::Members;
 use crate::types::instant::Instant;
 use crate::types::token::Token;
@@ -62,21 +65,27 @@ impl Servers {
         now: Instant,
     ) -> Vec<(usize, ListCopy)> {
         let is_of_list = |listed: &Listed| self.is_only(list, other, &listed.token);
-        let first = |node: &(usize, &'_ Announced)| node.1.first.clone();
-        let sources = announced.iter().filter(|(node, _)| list.contains(*node)).filter_map(first);
-        let sources: Vec<_> = sources.filter(is_of_list).collect();
-        let Some(latest) = sources.iter().max_by_key(|listed| listed.remaining) else { return Vec::new() };
+        let is_source = |listed: &&Listed| is_of_list(listed) && !Lists::is_copy(&listed.token);
+        let source = |(node, announced): &(usize, &Announced)| {
+            let listed = announced.first.as_ref().filter(|_| list.contains(*node)).filter(is_source)?;
+            Some((Lists::parse(&listed.token)?.copied_token(), listed.clone()))
+        };
+        let sources: Vec<_> = announced.iter().filter_map(source).collect();
+        let Some((copied, latest)) = sources.iter().max_by_key(|(_, listed)| listed.remaining) else {
+            return Vec::new();
+        };
         let remaining = latest.remaining.unwrap_or_default().min(TTL);
         let ttl = remaining.saturating_sub(now.saturating_duration_since(latest.read));
         let copy = |token: &Token, action| Some(ListCopy { token: token.clone(), ttl, action });
         let copy_on = |announced: &Announced| match &announced.first {
             _ if ttl < LEAST => None,
-            None => copy(&latest.token, Action::Make),
-            Some(listed) if sources.iter().any(|source| source.token == listed.token) => {
+            None => copy(copied, Action::Make),
+            Some(listed) if !Lists::is_copy(&listed.token) => None,
+            Some(listed) if sources.iter().any(|(copied, _)| *copied == listed.token) => {
                 let is_short = listed.remaining.is_some_and(|left| left + LEAST <= ttl);
                 is_short.then(|| copy(&listed.token, Action::Renew))?
             }
-            Some(listed) if is_of_list(listed) => copy(&latest.token, Action::Replace(listed.token.clone())),
+            Some(listed) if is_of_list(listed) => copy(copied, Action::Replace(listed.token.clone())),
             Some(_) => None,
         };
         let targets = announced.iter().filter(|(node, _)| !list.contains(*node));
@@ -129,6 +138,10 @@ mod tests {
         both.copies(&announced, at(101))
     }
 
+    fn copied(known: &[u64]) -> Token {
+        list(known).copied_token()
+    }
+
     fn copy(token: &Token, seconds: u64, action: Action) -> ListCopy {
         ListCopy { token: token.clone(), ttl: Duration::from_secs(seconds), action }
     }
@@ -138,46 +151,51 @@ mod tests {
         let (old, new) = (list(&[1, 2, 3]).relied_on_token(), list(&[3, 4, 5]).relied_on_token());
         let none = Announced::default;
         let is_old = [none(), none(), none(), first(old.clone(), 20), first(old.clone(), 25)];
-        let made = copy(&old, 24, Action::Make);
+        let made = copy(&copied(&[1, 2, 3]), 24, Action::Make);
         assert_eq!(vec![(1, made.clone()), (2, made)], copies(&both(true), &is_old));
         assert!(copies(&both(false), &is_old).is_empty(), "no vote relies on announcements");
         let is_new = [first(new.clone(), 20), none(), none(), none(), none()];
-        let made = copy(&new, 19, Action::Make);
+        let made = copy(&copied(&[3, 4, 5]), 19, Action::Make);
         assert_eq!(vec![(3, made.clone()), (4, made)], copies(&both(true), &is_new));
         // A place that is not free keeps its announcement.
         let other = || first(list(&[4, 5, 6]).token(), 20);
         let taken = [none(), first(new.clone(), 20), other(), first(old.clone(), 20), first(old.clone(), 20)];
         assert!(copies(&both(true), &taken).is_empty());
+        let announced = [none(), first(old.clone(), 20), other(), first(old.clone(), 25), first(old, 25)];
+        assert!(copies(&both(true), &announced).is_empty(), "it is no copy");
     }
 
     #[test]
     fn a_copy_is_renewed_as_long_as_its_announcement_is() {
-        let (old, none) = (list(&[1, 2, 3]).relied_on_token(), Announced::default);
+        let (old, of_old, none) =
+            (list(&[1, 2, 3]).relied_on_token(), copied(&[1, 2, 3]), Announced::default);
         let left = |source: u64, copied: u64| {
-            let copied = || first(old.clone(), copied);
+            let copied = || first(of_old.clone(), copied);
             [none(), copied(), copied(), first(old.clone(), source), none()]
         };
-        let renewed = copy(&old, 24, Action::Renew);
+        let renewed = copy(&of_old, 24, Action::Renew);
         assert_eq!(vec![(1, renewed.clone()), (2, renewed)], copies(&both(true), &left(25, 15)));
         assert!(copies(&both(true), &left(25, 25)).is_empty(), "another program has renewed it");
         assert!(copies(&both(true), &left(1, 1)).is_empty());
-        let orphan = [none(), first(old.clone(), 20), none(), none(), none()];
-        assert!(copies(&both(true), &orphan).is_empty(), "a copy is never copied");
+        for node in [1, 3] {
+            let mut orphan = [(); 5].map(|()| none());
+            orphan[node] = first(of_old.clone(), 20);
+            assert!(copies(&both(true), &orphan).is_empty(), "a copy is never copied");
+        }
     }
 
     /// A program has announced its servers again after one was restarted.
     #[test]
     fn a_copy_of_a_former_announcement_is_replaced() {
         let (old, former) = (list(&[1, 2, 3]).relied_on_token(), list(&[1, 3]).relied_on_token());
-        let none = Announced::default;
-        let announced = [none(), first(former.clone(), 20), none(), first(old.clone(), 25), none()];
-        let expected =
-            [(1, copy(&old, 24, Action::Replace(former.clone()))), (2, copy(&old, 24, Action::Make))];
-        assert_eq!(expected.to_vec(), copies(&both(true), &announced));
+        let (of_old, of_former, none) = (copied(&[1, 2, 3]), copied(&[1, 3]), Announced::default);
+        let announced = [none(), first(of_former.clone(), 20), none(), first(old.clone(), 25), none()];
+        let replaced = copy(&of_old, 24, Action::Replace(of_former.clone()));
+        let made = copy(&of_old, 24, Action::Make);
+        assert_eq!(vec![(1, replaced), (2, made.clone())], copies(&both(true), &announced));
         // Both are announced: each program reaches other servers.
-        let both_stand =
-            [none(), first(former.clone(), 20), none(), first(old.clone(), 25), first(former.clone(), 5)];
-        let expected = [(1, copy(&former, 24, Action::Renew)), (2, copy(&old, 24, Action::Make))];
+        let both_stand = [none(), first(of_former.clone(), 20), none(), first(old, 25), first(former, 5)];
+        let expected = [(1, copy(&of_former, 24, Action::Renew)), (2, made)];
         assert_eq!(expected.to_vec(), copies(&both(true), &both_stand));
     }
 
