@@ -9,7 +9,8 @@
 //!   of step 2 has compared lists in between.
 //! - A copy expires when the announcement would that was copied, unless that was renewed.
 //! - The nodes of a list are the only source, and a copy is none. A copy of a copy would never expire.
-//! - No vote relies on a copy, so it may be replaced.
+//! - No vote relies on a copy, so it may be replaced. Each comparison replaces one, because its place is free for one round
+//!   trip. Meanwhile the copies on other nodes block programs.
 //! - A copy is marked. The list of a program contains the nodes on which it finds a copy, so the copy is one of another
 //!   list, even if the known servers of both could be those of one list.
 
@@ -89,7 +90,13 @@ impl Servers {
             Some(_) => None,
         };
         let targets = announced.iter().filter(|(node, _)| !list.contains(*node));
-        targets.filter_map(|(node, announced)| Some((*node, copy_on(announced)?))).collect()
+        let mut all: Vec<_> =
+            targets.filter_map(|(node, announced)| Some((*node, copy_on(announced)?))).collect();
+        let mut replaces_one = false;
+        all.retain(|(_, copy)| {
+            !matches!(copy.action, Action::Replace(_)) || !std::mem::replace(&mut replaces_one, true)
+        });
+        all
     }
 }
 
@@ -197,6 +204,10 @@ mod tests {
         let both_stand = [none(), first(of_former.clone(), 20), none(), first(old, 25), first(former, 5)];
         let expected = [(1, copy(&of_former, 24, Action::Renew)), (2, made)];
         assert_eq!(expected.to_vec(), copies(&both(true), &both_stand));
+        let former = || first(of_former.clone(), 20);
+        let on_both = [none(), former(), former(), first(list(&[1, 2, 3]).relied_on_token(), 25), none()];
+        let one = copy(&of_old, 24, Action::Replace(of_former.clone()));
+        assert_eq!(vec![(1, one)], copies(&both(true), &on_both), "the other one blocks meanwhile");
     }
 
     /// Server 3 is in both lists.
