@@ -569,19 +569,31 @@ fn a_request_enters_its_place_again_after_a_reservation_that_it_could_not_use() 
 /// Each attempt is granted by the nodes that the holder did not reach. That is no split between waiters.
 #[test]
 fn a_request_keeps_its_time_while_the_holder_lacks_a_minority_of_nodes() {
-    with_five(async |world| {
-        let (waiter, guard) = (world.other_client(), reserving_on(&world, 4).await);
-        world.nodes[..2].iter().for_each(|node| node.inner().remove("a"));
-        let waiting = waiter.lock("a", TTL).retry_delay(200 * MS).wait_unbounded();
-        let ((next, took), ()) = both(world.time(waiting), async {
-            world.sleep(4_000 * MS).await;
-            enter_dead(&world, 3_900 * MS).await;
-            guard.release().await.unwrap();
-        })
-        .await;
-        assert!(took < 4_200 * MS, "the lock was reserved for a later request: {took:?}");
-        next.unwrap().release().await.unwrap();
+    with_five(async |world| keeps_its_time(&world, 2).await);
+}
+
+/// Each attempt has failed before the last node that denies it replies.
+#[test]
+fn a_request_keeps_its_time_if_a_node_of_the_holder_replies_late() {
+    with_nodes(4, async |world| {
+        world.nodes[3].inject(Fault::delay(5 * MS).on(Operation::Acquire));
+        keeps_its_time(&world, 1).await;
     });
+}
+
+/// The holder lacks the first nodes.
+async fn keeps_its_time(world: &World, lacking: usize) {
+    let (waiter, guard) = (world.other_client(), reserving_on(world, lacking).await);
+    world.nodes[..lacking].iter().for_each(|node| node.inner().remove("a"));
+    let waiting = waiter.lock("a", TTL).retry_delay(200 * MS).wait_unbounded();
+    let ((next, took), ()) = both(world.time(waiting), async {
+        world.sleep(4_000 * MS).await;
+        enter_dead(world, 3_900 * MS).await;
+        guard.release().await.unwrap();
+    })
+    .await;
+    assert!(took < 4_200 * MS, "the lock was reserved for a later request: {took:?}");
+    next.unwrap().release().await.unwrap();
 }
 
 /// Other requests that wait do not prolong its place.

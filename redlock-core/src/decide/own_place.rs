@@ -87,7 +87,7 @@ mod tests {
     fn the_place_is_entered_again_over_another_connection_and_after_a_failed_query() {
         let attempt = Token::random(|bytes| bytes.fill(0xa5), None);
         let mut standing = Standing::new(at(10), Duration::from_millis(200), false);
-        standing.denied(&attempt, false);
+        standing.denied(&attempt);
         let resource = Resource::new("a").unwrap();
         let [one, other] = [1, 2].map(|number| Some(ConnectionId(number)));
         let mut place = OwnPlace::new(&Arc::new(standing), one);

@@ -108,13 +108,17 @@ impl Standing {
         self.attempt.as_ref()
     }
 
-    /// Enters the places after the attempt with this token was denied. `is_split` is true if some nodes granted it, and
-    /// no other client is known to hold the lock.
-    pub(crate) fn denied(&mut self, attempt: &Token, is_split: bool) {
+    /// Enters the places after the attempt with this token was denied.
+    pub(crate) fn denied(&mut self, attempt: &Token) {
         let id = if self.is_reader { Token::of_place_of_reader } else { Token::of_place };
         self.id.get_or_insert_with(|| id(attempt));
         self.attempt = Some(attempt.clone());
         self.entered.get_or_insert_default();
+    }
+
+    /// Records whether the denied attempt was split: some nodes granted it, and no other client holds the lock. It moves the
+    /// start of the request.
+    pub(crate) fn decided(&mut self, is_split: bool) {
         self.splits = if is_split { self.splits + 1 } else { 0 };
         if is_split {
             self.since = self.since + self.if_split;
@@ -233,10 +237,10 @@ mod tests {
         let mut standing = Standing::new(at(10), Duration::from_millis(200), false);
         assert_eq!(None, standing.place(at(20)));
         assert_eq!(None, standing.leave());
-        standing.denied(&attempt(), false);
+        standing.denied(&attempt());
         let place = standing.place(at(20)).unwrap();
         assert_eq!(Some(Duration::from_millis(10)), place.waited);
-        standing.denied(&Token::random(|bytes| bytes.fill(1), None), false);
+        standing.denied(&Token::random(|bytes| bytes.fill(1), None));
         assert_eq!(place, standing.place(at(20)).unwrap(), "it keeps its place");
         let copy = standing.clone();
         assert!(!copy.is_outdated());
@@ -244,7 +248,7 @@ mod tests {
         assert_eq!(None, standing.place(at(20)));
         assert!(copy.is_outdated(), "a node that replies late is not to enter the place");
         assert!(copy.has_left(), "and is to leave it");
-        standing.denied(&attempt(), false);
+        standing.denied(&attempt());
         assert!(copy.is_outdated() && !standing.is_outdated());
         let copy = standing.clone();
         standing.prepare(0);
@@ -256,7 +260,7 @@ mod tests {
     fn readers_may_use_the_reservation_of_a_reader() {
         for is_reader in [false, true] {
             let mut standing = Standing::new(at(0), Duration::from_millis(200), is_reader);
-            standing.denied(&attempt(), false);
+            standing.denied(&attempt());
             let id = standing.id().unwrap();
             assert!(id.is_place());
             assert_eq!(is_reader, id.is_place_of_reader());
@@ -322,14 +326,17 @@ mod tests {
         let mut standing = Standing::new(at(0), Duration::from_millis(200), false);
         let mut waited = || {
             standing.prepare(u64::MAX);
-            standing.denied(&attempt(), true);
+            standing.denied(&attempt());
+            standing.decided(true);
             standing.place(at(1_000)).unwrap().waited.unwrap().as_millis()
         };
         let waited: Vec<_> = (0..9).map(|_| waited()).collect();
         assert_eq!([1_000, 996, 988, 972, 940, 876, 812, 748, 684], waited[..]);
-        standing.denied(&attempt(), false);
+        standing.denied(&attempt());
+        standing.decided(false);
         standing.prepare(u64::MAX);
-        standing.denied(&attempt(), true);
+        standing.denied(&attempt());
+        standing.decided(true);
         let waited = standing.place(at(1_000)).unwrap().waited.unwrap();
         assert_eq!(682, waited.as_millis(), "the first split after a denial costs little");
     }

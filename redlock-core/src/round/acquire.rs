@@ -64,6 +64,8 @@ struct InLine {
     entering: Option<Claim>,
     /// The claim of the next releases, if the attempt is lost and the request keeps its place.
     staying: Option<Claim>,
+    /// True once it is known whether the lost attempt was split.
+    is_decided: bool,
 }
 
 /// The state of the attempt.
@@ -121,7 +123,7 @@ impl Acquire {
     /// Gives the attempt the place of its request.
     pub(crate) fn in_line(mut self, standing: Standing) -> Self {
         let entering = standing.place(self.votes.start).map(|place| self.record.claim.with_place(place));
-        self.place = Some(InLine { standing, entering, staying: None });
+        self.place = Some(InLine { standing, entering, staying: None, is_decided: false });
         self
     }
 
@@ -203,16 +205,27 @@ impl Acquire {
     /// If a node has failed, the cause is often not certain at the first denial. It is contention in most cases, and other
     /// cases end the place.
     fn stay(&mut self, now: Instant) -> bool {
-        let votes = self.deciding();
-        let decision = votes.decide(RoundKind::Acquire);
+        let decision = self.deciding().decide(RoundKind::Acquire);
         let may_be_denied = matches!(decision, Decision::Lost(None | Some(Lost::Denied)));
-        // A grant of a node that the holder did not reach is no split.
-        let is_held = votes.contention(self.confirmations.is_some()) == Contention::Held;
-        let is_split = self.votes.tally().granted() > 0 && !is_held;
         let Some(place) = self.place.as_mut().filter(|_| may_be_denied) else { return false };
-        place.standing.denied(self.record.claim.token(), is_split);
-        place.stay(&self.record, now);
+        place.standing.denied(self.record.claim.token());
+        self.decide_split();
+        if let Some(place) = &mut self.place {
+            place.stay(&self.record, now);
+        }
         true
+    }
+
+    /// Records whether the lost attempt was split, once that is known. Until then the missing replies decide.
+    fn decide_split(&mut self) {
+        let contention = self.deciding().contention(self.confirmations.is_some());
+        // A grant of a node that the holder did not reach is no split.
+        let is_split = self.votes.tally().granted() > 0 && contention != Contention::Held;
+        let is_undecided = |place: &&mut InLine| !place.is_decided && contention != Contention::Open;
+        if let Some(place) = self.place.as_mut().filter(is_undecided) {
+            place.is_decided = true;
+            place.standing.decided(is_split);
+        }
     }
 
     /// Returns whether the request has a place on every node that denies the attempt.
@@ -263,6 +276,9 @@ impl Acquire {
                 });
                 // The node was late. The request may still wait.
                 let is_reply = !matches!(outcome, Outcome::Failed(_) | Outcome::TimedOut);
+                let is_denied = matches!(outcome, Outcome::Denied(_));
+                self.votes.put(node, outcome, server, at);
+                self.decide_split();
                 let waits = |place: &&mut InLine| {
                     is_reply && place.staying.is_some() && !place.standing.is_outdated()
                 };
@@ -271,12 +287,11 @@ impl Acquire {
                 if let Some(place) = place {
                     place.stay(&self.record, at);
                 }
-                let has_entered = self.has_place() && matches!(outcome, Outcome::Denied(_));
-                self.votes.put(node, outcome, server, at);
                 io.send(node, lane);
                 // The request has left the places before. The attempt may have taken a second command on this node, and
                 // has entered the place afterwards.
-                if has_entered && self.place.as_ref().is_some_and(|place| place.standing.has_left()) {
+                let has_left = |place: &InLine| place.standing.has_left();
+                if is_denied && self.has_place() && self.place.as_ref().is_some_and(has_left) {
                     io.send(node, Lane::Leave);
                 }
             }
