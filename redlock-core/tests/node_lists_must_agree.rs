@@ -317,6 +317,62 @@ fn a_node_that_is_down_does_not_keep_programs_from_locks() {
     });
 }
 
+/// The announcement of an earlier program has the former identity of the server.
+#[test]
+fn a_server_that_returns_without_its_data_stops_no_holder() {
+    for_each_seed(20, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let earlier = world.program(&[0, 1, 2], None);
+        assert_eq!(Ok(()), world.attempt(&earlier));
+        world.run(2 * SECOND);
+        earlier.process.kill();
+        world.nodes[1].crash();
+        let holder = world.program(&[0, 1, 2], None);
+        assert_eq!(Ok(()), world.attempt(&holder));
+        world.run(5 * SECOND + Duration::from_millis(seed * 311));
+        world.nodes[1].restart_empty();
+        let continues = |seconds| {
+            for _ in 0..seconds {
+                world.run(SECOND);
+                assert_eq!(Ok(()), world.attempt(&holder));
+            }
+        };
+        // The holder has announced its list there again. The announcements have no room for the server.
+        continues(11);
+        world.nodes[2].crash();
+        let request = holder.redlock.lock("b", TTL).max_attempts(1);
+        assert!(world.simulation.block_on(&holder.process, request).is_err(), "its vote does not count");
+        world.nodes[2].restart();
+        let other = world.contends(&[1, 3, 4], None);
+        continues(60);
+        // By then the vote of the server counts.
+        world.nodes[0].crash();
+        assert_eq!(Ok(()), world.attempt(&holder));
+        assert_eq!(0, other.turns());
+    });
+}
+
+/// The only server that the lists do not have in common was down when the second program started.
+#[test]
+fn a_difference_that_shows_late_lets_no_two_programs_hold_the_lock() {
+    for_each_seed(20, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let first = world.contends(&[0, 2, 5], None);
+        world.run(5 * SECOND);
+        world.nodes[1].crash();
+        let second = world.contends(&[0, 1, 2], None);
+        world.run(5 * SECOND + Duration::from_millis(seed * 311));
+        assert!(first.turns() > 0 && second.turns() > 0, "the lists may be the same");
+        world.nodes[1].restart_empty();
+        world.run(40 * SECOND);
+        first.turns();
+        second.turns();
+        world.run(10 * SECOND);
+        assert!(first.turns() > 0);
+        assert_eq!(0, second.turns());
+    });
+}
+
 #[test]
 fn a_program_that_was_paused_for_long_does_not_continue_beside_another_list() {
     for_each_seed(20, |seed| {

@@ -52,7 +52,8 @@ struct Shared {
     clock: Option<Arc<dyn Runtime>>,
     /// The clock of the keys.
     wall: Mutex<WallClock>,
-    server: ServerId,
+    /// The identity of the server, a new one after each restart.
+    server: Mutex<ServerId>,
     store: Mutex<Store>,
     /// The restart admission; `None` if the node takes no part in it.
     guarded: Mutex<Option<Guarded>>,
@@ -293,7 +294,7 @@ impl MemoryNode {
         self.store().remove(&name(resource));
     }
 
-    /// Deletes all keys and counters, like a server that restarts without persistence.
+    /// Deletes all keys and counters, like a server that restarts without persistence. It then has another identity.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -311,6 +312,7 @@ impl MemoryNode {
     /// ```
     pub fn clear(&self) {
         self.store().clear();
+        *self.server() = new_identity();
         self.lose(QuarantineReason::Restarted);
     }
 
@@ -454,6 +456,10 @@ impl MemoryNode {
         }
     }
 
+    fn server(&self) -> MutexGuard<'_, ServerId> {
+        self.0.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn guarded(&self) -> MutexGuard<'_, Option<Guarded>> {
         self.0.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -497,8 +503,7 @@ impl MemoryNode {
     }
 
     fn with_clock(label: String, clock: Option<Arc<dyn Runtime>>) -> Self {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        let server = ServerId::new(format!("memory-{}", MADE.fetch_add(1, Ordering::Relaxed)));
+        let server = Mutex::new(new_identity());
         let (wall, store, guarded) = Default::default();
         Self(Arc::new(Shared { label, clock, wall, server, store, guarded }))
     }
@@ -612,10 +617,16 @@ impl LockNode for MemoryNode {
         };
         Begun::Sent(Exchange {
             connection: Some(CONNECTION),
-            server: Some(self.0.server),
+            server: Some(*self.server()),
             reply: Box::pin(reply),
         })
     }
+}
+
+/// Returns the identity of a server that no other one has.
+fn new_identity() -> ServerId {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    ServerId::new(format!("memory-{}", MADE.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// The connection never changes, because no request is lost or overtaken within a process.

@@ -21,6 +21,9 @@
 //!   of its list, and carries the others, which it may not reach.
 //! - A server that no program announces any more is carried twice, for at least half of [`MIN_TTL`] each time. A running
 //!   program announces its servers again meanwhile, and otherwise no longer counts their votes.
+//! - A server may return as another one, after a restart that this program has not seen. If an announcement on which its
+//!   votes rely has the former identity, and no room for the new one, the program announces its list without the server,
+//!   and counts no vote of it, until no program announces the former one any more.
 //! - No program deletes such an announcement when it ends. While it replaces one, the new one is in the place of
 //!   neighbours, unless that is taken.
 //! - Programs without the setting have another announcement of the same list, on which no vote relies. The other programs
@@ -267,6 +270,30 @@ impl Servers {
             }
             None => {}
         }
+    }
+
+    /// Leaves the servers of nodes out of the lists of this program in this comparison.
+    pub(crate) fn leave_out(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            self.present[*node] = None;
+        }
+    }
+
+    /// Returns which of these nodes are to be left out, so that the votes of this program can continue to rely on an
+    /// announcement: it has no room for their servers.
+    pub(crate) fn without_room(&self, nodes: &[usize], place: Place, announced: &Token) -> Vec<usize> {
+        let is_own = place == self.place();
+        let fits = |servers: &Self| {
+            if is_own { servers.may_equal(announced) } else { servers.may_exclude(announced) }
+        };
+        let Some(lists) = self.read(announced).filter(|_| !fits(self)) else { return Vec::new() };
+        let is_announced =
+            |server: ServerId| lists.iter().flat_map(NodeList::known).any(|known| known == server);
+        let has_no_room = |node: &usize| self.present[*node].is_some_and(|server| !is_announced(server));
+        let left_out: Vec<_> = nodes.iter().copied().filter(has_no_room).collect();
+        let mut others = self.clone();
+        others.leave_out(&left_out);
+        if fits(&others) { left_out } else { Vec::new() }
     }
 
     /// Returns the lists of this program.

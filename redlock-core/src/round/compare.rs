@@ -80,6 +80,8 @@ pub(crate) struct Seen {
     is_confirmed: bool,
     /// True if the next announcement is in the place of neighbours.
     is_guarded: bool,
+    /// True if this program announces its list without the server, so that no vote of it counts.
+    is_left_out: bool,
     /// The copy that this program makes of the announcement of a neighbour.
     copy: Option<ListCopy>,
 }
@@ -121,9 +123,10 @@ impl Seen {
         self.failure.is_none()
     }
 
-    /// Returns whether lists are compared on the node: it has replied, and its server has stated its identity.
+    /// Returns whether the announcement on the node may have its server: it has replied, and the server has stated its
+    /// identity.
     pub(crate) fn is_compared(&self) -> bool {
-        self.is_known() && self.server.is_some()
+        self.is_known() && self.server.is_some() && !self.is_left_out
     }
 
     /// Returns whether the server has replied, and its announcements may be lost.
@@ -179,6 +182,8 @@ impl Compare {
         if self.read_only {
             return;
         }
+        self.leave_out(&known, now);
+        let announced = || known.iter().map(|node| &self.nodes[*node].announced);
         let claims = || announced().map(|announced| self.servers.claim(announced));
         let is_claimed = self.is_complete
             && known.len() == self.nodes.len()
@@ -196,6 +201,27 @@ impl Compare {
         }
         for node in known {
             self.announce(node, now, io);
+        }
+    }
+
+    /// Leaves nodes out for whose servers the announcements have [no room](Servers::without_room), if the votes of other nodes
+    /// rely on these announcements already.
+    fn leave_out(&mut self, known: &[usize], now: Instant) {
+        let (relying, new): (Vec<_>, Vec<_>) =
+            known.iter().partition::<Vec<usize>, _>(|node| self.agreement.stands(**node, now));
+        for place in [self.servers.place(), self.servers.place_of_neighbours()] {
+            for node in &relying {
+                let Some(listed) = self.nodes[*node].announced.at(place) else { continue };
+                // The other program runs, and has reached the other server.
+                if matches!(self.servers.compare(listed), Finding::Differs(_)) {
+                    continue;
+                }
+                let left_out = self.servers.without_room(&new, place, &listed.token);
+                self.servers.leave_out(&left_out);
+                for node in left_out {
+                    self.nodes[node].is_left_out = true;
+                }
+            }
         }
     }
 
