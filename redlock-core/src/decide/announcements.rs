@@ -286,7 +286,10 @@ impl Servers {
         let fits = |servers: &Self| {
             if is_own { servers.may_equal(announced) } else { servers.may_exclude(announced) }
         };
-        let Some(lists) = self.read(announced).filter(|_| !fits(self)) else { return Vec::new() };
+        let is_relied_on = self.must_agree && Lists::is_relied_on(announced);
+        let Some(lists) = self.read(announced).filter(|_| is_relied_on && !fits(self)) else {
+            return Vec::new();
+        };
         let is_announced =
             |server: ServerId| lists.iter().flat_map(NodeList::known).any(|known| known == server);
         let has_no_room = |node: &usize| self.present[*node].is_some_and(|server| !is_announced(server));
