@@ -136,6 +136,10 @@ impl Gate {
     }
 
     /// Records that the stamp was written, or that its change is not reported any more. Nothing is lost by that.
+    ///
+    /// Votes count until the next look. A client that has connected just after a jump of the clock thus learns one look late
+    /// that another client has noticed the jump. If this ended the admission instead, a program with a longer TTL would deny
+    /// the others their votes in flight, on all servers at once, whenever it connects.
     pub(crate) fn touch(&self) {
         self.state().is_look_due = true;
         self.changed.notify(usize::MAX);

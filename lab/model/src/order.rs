@@ -17,8 +17,9 @@
 //! - *Acquire* without a place: sets the key if it is absent.
 //! - *Release*: deletes its own key, and reserves it for the place with the smallest score.
 //! - *A failed attempt* is released at once, where it has been answered. This release enters the place, unless the key is
-//!   reserved for it already. A node whose denial has entered the place receives a release without it, if no node granted. The nodes that answer later receive a release without a place. If too few nodes are usable,
-//!   the request gives its place up, and attempts without one until it is denied.
+//!   reserved for it already. A node whose denial has entered the place receives a release without it, if no node
+//!   granted. The nodes that answer later receive a release without a place. If too few nodes are usable, the request
+//!   gives its place up, and attempts without one until it is denied.
 //! - *A lock* ends its place on each node that denies it. Its release may enter the next request of its process.
 //! - *The end* of a place removes it, and releases its reservation.
 //! - *Ready*: a client attempts if a quorum of nodes is absent or reserved for it. If the nodes are reserved for several

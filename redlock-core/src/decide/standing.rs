@@ -116,8 +116,8 @@ impl Standing {
         self.entered.get_or_insert_default();
     }
 
-    /// Records whether the denied attempt was split: some nodes granted it, and no other client holds the lock. It moves the
-    /// start of the request.
+    /// Records whether the denied attempt was split: some nodes granted it, and no other client is known to hold the lock. A
+    /// split moves the start of the request.
     pub(crate) fn decided(&mut self, is_split: bool) {
         self.splits = if is_split { self.splits + 1 } else { 0 };
         if is_split {

@@ -208,7 +208,7 @@ impl Compare {
     /// rely on these announcements already.
     fn leave_out(&mut self, known: &[usize], now: Instant) {
         let (relying, new): (Vec<_>, Vec<_>) =
-            known.iter().partition::<Vec<usize>, _>(|node| self.agreement.stands(**node, now));
+            known.iter().copied().partition(|node| self.agreement.stands(*node, now));
         for place in [self.servers.place(), self.servers.place_of_neighbours()] {
             for node in &relying {
                 let Some(listed) = self.nodes[*node].announced.at(place) else { continue };
