@@ -581,9 +581,24 @@ fn a_request_keeps_its_time_if_a_node_of_the_holder_replies_late() {
     });
 }
 
-/// The holder lacks the first nodes.
+/// The token that denies each attempt may be that of another attempt only once.
+#[test]
+fn a_request_keeps_its_time_while_a_node_of_the_holder_is_down() {
+    with_five(async |world| {
+        let guard = reserving_on(&world, 2).await;
+        world.nodes[4].inject(Fault::unavailable());
+        keeps_its_time_beside(&world, 2, guard).await;
+    });
+}
+
 async fn keeps_its_time(world: &World, lacking: usize) {
-    let (waiter, guard) = (world.other_client(), reserving_on(world, lacking).await);
+    let guard = reserving_on(world, lacking).await;
+    keeps_its_time_beside(world, lacking, guard).await;
+}
+
+/// The holder lacks the first nodes.
+async fn keeps_its_time_beside(world: &World, lacking: usize, guard: Guard) {
+    let waiter = world.other_client();
     world.nodes[..lacking].iter().for_each(|node| node.inner().remove("a"));
     let waiting = waiter.lock("a", TTL).retry_delay(200 * MS).wait_unbounded();
     let ((next, took), ()) = both(world.time(waiting), async {

@@ -52,14 +52,16 @@ pub(crate) struct Standing {
     splits: u32,
     /// The time by which the next split moves the start.
     if_split: Duration,
+    /// The client that may hold the lock, according to the last attempt that was denied.
+    holder: Option<Token>,
 }
 
 impl Standing {
     /// Creates the place of a request that began at `since`, and has not been denied yet.
     pub(crate) fn new(since: Instant, reserved_for: Duration, is_reader: bool) -> Self {
         let (id, attempt, entered) = (None, None, None);
-        let (splits, if_split) = (0, Duration::ZERO);
-        Self { id, attempt, is_reader, entered, since, reserved_for, splits, if_split }
+        let (splits, if_split, holder) = (0, Duration::ZERO, None);
+        Self { id, attempt, is_reader, entered, since, reserved_for, splits, if_split, holder }
     }
 
     /// Returns the identity of the place, while the request is in the places.
@@ -118,7 +120,13 @@ impl Standing {
 
     /// Records whether the denied attempt was split: some nodes granted it, and no other client is known to hold the lock. A
     /// split moves the start of the request.
-    pub(crate) fn decided(&mut self, is_split: bool) {
+    ///
+    /// `holder` is the token that may hold the lock if nodes that have failed have it. If it also denied the attempt before,
+    /// it is no attempt, so it holds the lock, and nothing is split.
+    pub(crate) fn decided(&mut self, is_split: bool, holder: Option<&Token>) {
+        let is_held = holder.is_some() && holder == self.holder.as_ref();
+        self.holder = holder.cloned();
+        let is_split = is_split && !is_held;
         self.splits = if is_split { self.splits + 1 } else { 0 };
         if is_split {
             self.since = self.since + self.if_split;
@@ -327,17 +335,37 @@ mod tests {
         let mut waited = || {
             standing.prepare(u64::MAX);
             standing.denied(&attempt());
-            standing.decided(true);
+            standing.decided(true, None);
             standing.place(at(1_000)).unwrap().waited.unwrap().as_millis()
         };
         let waited: Vec<_> = (0..9).map(|_| waited()).collect();
         assert_eq!([1_000, 996, 988, 972, 940, 876, 812, 748, 684], waited[..]);
         standing.denied(&attempt());
-        standing.decided(false);
+        standing.decided(false, None);
         standing.prepare(u64::MAX);
         standing.denied(&attempt());
-        standing.decided(true);
+        standing.decided(true, None);
         let waited = standing.place(at(1_000)).unwrap().waited.unwrap();
         assert_eq!(682, waited.as_millis(), "the first split after a denial costs little");
+    }
+
+    #[test]
+    fn a_lock_that_denies_again_is_no_split() {
+        let [a, b] = ["a", "b"].map(Token::from_bytes);
+        let mut standing = Standing::new(at(0), Duration::from_millis(200), false);
+        let mut waited = |is_split, holder| {
+            standing.prepare(u64::MAX);
+            standing.denied(&attempt());
+            standing.decided(is_split, holder);
+            standing.place(at(1_000)).unwrap().waited.unwrap().as_millis()
+        };
+        assert_eq!(1_000, waited(false, Some(&a)));
+        assert_eq!([1_000, 1_000], [waited(true, Some(&a)), waited(true, Some(&a))]);
+        assert_eq!(
+            [998, 998],
+            [waited(true, Some(&b)), waited(true, Some(&b))],
+            "it may have been an attempt"
+        );
+        assert_eq!([996, 992], [waited(true, None), waited(true, None)]);
     }
 }

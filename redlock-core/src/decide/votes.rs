@@ -345,6 +345,17 @@ impl Votes {
         report::holder(self.votes.iter().map(|vote| &vote.outcome))
     }
 
+    /// Returns the token of a lock or of an attempt that has a quorum, if the nodes without a reply that counts have it.
+    pub(crate) fn possible_holder(&self) -> Option<&Token> {
+        let holder = self.holder().filter(|holder| !holder.is_place())?;
+        let may_have = |node: usize| match self.outcome(node) {
+            Outcome::Denied(Denial { holder: Some(other), .. }) => other == holder,
+            Outcome::Denied(denial) => !denial.is_gone,
+            outcome => !matches!(outcome, Outcome::Granted | Outcome::GrantedFenced(_)),
+        };
+        self.quorums.are_met_by(may_have).then_some(holder)
+    }
+
     /// Returns whether errors of this kind alone exclude a quorum.
     pub(crate) fn excludes_quorum(&self, kind: NodeErrorKind) -> bool {
         !self.quorums.are_met_by(|node| !self.is_failure_of(node, kind))
@@ -444,6 +455,24 @@ mod tests {
         let aliases =
             [(denied(&named), Some("s")), (Outcome::TimedOut, Some("s")), (denied(&named), Some("s"))];
         assert_eq!(vec![Some(holder)], denials(&aliases, false), "one server has one denial");
+    }
+
+    #[test]
+    fn a_lock_may_be_on_the_nodes_that_have_failed() {
+        let [a, b] = ["a", "b"].map(Token::from_bytes);
+        let place = Token::of_place(&Token::random(|bytes| bytes.fill(1), None));
+        let by = |token: &Token| (Outcome::Denied(Denial::by(token.clone())), None);
+        let (granted, failed) = ((Outcome::Granted, None), (Outcome::TimedOut, None));
+        let holder = |all: &[_]| votes(all).possible_holder().cloned();
+        assert_eq!(Some(a.clone()), holder(&[by(&a), granted.clone(), failed.clone()]));
+        assert_eq!(None, holder(&[by(&a), granted.clone(), granted.clone()]));
+        assert_eq!(None, holder(&[by(&a), by(&b), granted.clone()]));
+        assert_eq!(Some(a.clone()), holder(&[by(&a), by(&a), by(&b), granted.clone(), failed.clone()]));
+        let [unnamed, gone] =
+            [Denial::default(), Denial::of_gone_key()].map(|no| (Outcome::Denied(no), None));
+        assert_eq!(Some(a.clone()), holder(&[by(&a), granted.clone(), unnamed]));
+        assert_eq!(None, holder(&[by(&a), granted.clone(), gone]));
+        assert_eq!(None, holder(&[by(&place), granted, failed]), "a reservation is no lock");
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl Acquire {
         let is_undecided = |place: &&mut InLine| !place.is_decided && contention != Contention::Open;
         if let Some(place) = self.place.as_mut().filter(is_undecided) {
             place.is_decided = true;
-            place.standing.decided(is_split);
+            place.standing.decided(is_split, self.votes.possible_holder());
         }
     }
 
