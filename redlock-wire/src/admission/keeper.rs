@@ -241,7 +241,12 @@ impl Keeper {
         if gate.is_look_due() {
             return Duration::ZERO;
         }
-        let left = gate.recheck(self.wait(), now).and_then(|quarantine| quarantine.remaining);
+        let left = match gate.recheck(self.wait(), now) {
+            Some(quarantine) => quarantine.remaining,
+            // The quarantine has ended since the last look, which was too early.
+            None if !gate.is_admitted() => Some(Duration::ZERO),
+            None => None,
+        };
         left.map_or(INTERVAL, |left| left.min(INTERVAL))
     }
 
