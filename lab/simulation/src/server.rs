@@ -43,6 +43,8 @@ struct Shared {
     state: Mutex<State>,
     /// Notified when the server and its connections die.
     died: Event,
+    /// Notified of a loss while the server is running, and of a change of the stamp.
+    changed: Event,
 }
 
 struct State {
@@ -164,7 +166,8 @@ impl Server {
             corrections: Vec::new(),
             demoted: false,
         };
-        Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
+        let (state, died, changed) = (Mutex::new(state), Event::new(), Event::new());
+        Self(Arc::new(Shared { number, world, recorder, state, died, changed }))
     }
 
     /// Returns its number, from 0.
@@ -386,6 +389,16 @@ impl Server {
         self.0.died.listen()
     }
 
+    /// Listens for the next loss, or change of the stamp, of which connected clients are notified.
+    pub(crate) fn listen_for_changes(&self) -> EventListener {
+        self.0.changed.listen()
+    }
+
+    /// Returns the changes of which connected clients are notified.
+    pub(crate) fn pushed(&self) -> Pushed {
+        self.state().pushed()
+    }
+
     pub(crate) fn receive(&self, delivery: &Delivery) -> Arrival {
         let mut state = self.state();
         if !state.up {
@@ -455,6 +468,7 @@ impl Server {
         if is_stamped {
             state.renewals += 1;
             state.renewed = self.0.world.now();
+            self.0.changed.notify(usize::MAX);
         }
         Looked { reply, pushed: state.pushed(), clock: self.clock(state) }
     }

@@ -63,7 +63,9 @@ pub(super) fn expectations(experiment: &Experiment) -> Expectations {
             // A client that polls may always lose against others that acquire the lock again at once.
             (true, false) => None,
         },
-        overtaken_at_most: is_ordered.then_some(minute.overtaken_at_most(experiment.whole)),
+        overtaken_at_most: is_ordered.then_some(1),
+        // Over the simulated network, a request is sent as soon as its server runs.
+        connected_within: if experiment.whole { Duration::from_secs(1) } else { Duration::ZERO },
         blind: notifications.spurious > 0,
     }
 }
@@ -95,14 +97,6 @@ impl Minute {
             2 => Self::MinorityIsDown,
             _ => Self::ClientsAreKilled,
         }
-    }
-
-    /// Returns the limit of locks that are granted to requests that began later than one that waits.
-    ///
-    /// One turn may be passing when the request begins. A request enters its place again on a server that has restarted, as
-    /// soon as its client has a connection. Clients of the whole stack connect again after up to a second, in any order.
-    fn overtaken_at_most(self, whole: bool) -> u32 {
-        if self == Self::ServersRestart && whole { 3 } else { 1 }
     }
 }
 

@@ -103,6 +103,13 @@ impl HistoryBuilder {
         self.then(when, EventKind::FaultBegins(Place::Server(server), fault))
     }
 
+    /// Stops a server for a moment.
+    pub(crate) fn restarted(self, when: u64, server: usize) -> Self {
+        let place = Place::Server(server);
+        let stopped = self.then(when, EventKind::FaultBegins(place, FaultKind::Crash));
+        stopped.then(when, EventKind::FaultEnds(place, FaultKind::Crash))
+    }
+
     /// Replaces the data of a server by an older copy.
     pub(crate) fn rolled_back(self, when: u64, server: usize) -> Self {
         self.then(when, EventKind::FaultBegins(Place::Server(server), FaultKind::Rollback))

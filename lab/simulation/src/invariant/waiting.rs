@@ -4,8 +4,8 @@
 //! the notifications of the servers. A missing notification costs the interval after which the core polls anyway. With
 //! many notifications without a cause, nodes are not watched for a while, so waiters poll.
 //!
-//! Waiters are in the order of their requests, except for turns that are open to all, and for one turn that may be passing
-//! when a request begins.
+//! Waiters are in the order of their requests, except for turns that are open to all, for one turn that may be passing when a
+//! request begins, and for one more whenever a server stops or returns.
 //!
 //! While a lock is held, no other client can acquire it, so attempts are useless. One is allowed each time that the
 //! core polls because notifications may be missing, and one at every fourth extension of the holder. A node may be
@@ -30,8 +30,11 @@ pub struct Expectations {
     pub woken_within: Duration,
     /// The time limit for every waiter to be served, if there is one.
     pub served_within: Option<Duration>,
-    /// The limit of locks that are granted to requests that began later, if waiters are in order.
-    pub overtaken_at_most: Option<u32>,
+    /// The limit of locks that are granted to requests that began later, if waiters are in order and no server stops or
+    /// returns.
+    pub overtaken_at_most: Option<usize>,
+    /// The time limit for a client to connect to a server that returns.
+    pub connected_within: Duration,
     /// `true` if waiters poll because many notifications have no cause.
     pub blind: bool,
 }
@@ -76,6 +79,8 @@ struct State {
     is_open: bool,
     /// The waiters.
     waiting: BTreeMap<usize, Waiter>,
+    /// The times at which a server stopped or returned.
+    changes: Vec<Instant>,
 }
 
 /// A client that waits.
@@ -83,7 +88,7 @@ struct State {
 struct Waiter {
     since: Instant,
     /// The number of locks that were granted meanwhile to requests that began later.
-    overtaken: u32,
+    overtaken: usize,
 }
 
 /// Checks a run about waiting.
@@ -130,6 +135,10 @@ impl State {
             EventKind::FaultBegins(Place::Client(client), FaultKind::Kill) => {
                 self.waiting.remove(&client);
                 self.is_open |= self.standing.as_ref().is_some_and(|standing| standing.holder == client);
+            }
+            EventKind::FaultBegins(Place::Server(_), FaultKind::Crash)
+            | EventKind::FaultEnds(Place::Server(_), FaultKind::Crash) => {
+                self.changes.push(at);
             }
             EventKind::Granted { client, token, until, .. } => {
                 let wrong = self.granted(client, at, settled, expected);
@@ -187,7 +196,9 @@ impl State {
         if expected.served_within.is_some_and(|limit| waited > limit) {
             wrong.push((Invariant::Fairness, format!("c{client} has waited for {waited:?}")));
         }
-        if let Some(most) = expected.overtaken_at_most.filter(|most| overtaken > *most) {
+        let changes = self.changes.iter().filter(|change| **change + expected.connected_within >= since);
+        let most = expected.overtaken_at_most.map(|most| most + changes.count());
+        if let Some(most) = most.filter(|most| overtaken > *most) {
             let description =
                 format!("{overtaken} later requests have overtaken that of c{client}, at most {most} may");
             wrong.push((Invariant::Fairness, description));
@@ -265,6 +276,7 @@ mod tests {
             woken_within: millis(100),
             served_within: Some(millis(9_000)),
             overtaken_at_most: Some(1),
+            connected_within: Duration::ZERO,
             blind: false,
         };
         check(&builder.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
@@ -315,6 +327,11 @@ mod tests {
         assert_eq!((0, vec![Invariant::Fairness]), (overtaken(1, releases).len(), overtaken(2, releases)));
         let opens = |builder: HistoryBuilder, at, token| builder.opening(at, 2, token);
         assert_eq!((0, vec![Invariant::Fairness]), (overtaken(2, opens).len(), overtaken(3, releases)));
+        let restarts = |builder: HistoryBuilder, at, token| match token {
+            1 => builder.releasing(at, 2, token).restarted(at, 0),
+            _ => builder.releasing(at, 2, token),
+        };
+        assert_eq!((0, vec![Invariant::Fairness]), (overtaken(3, restarts).len(), overtaken(4, restarts)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The looks of a client at the stamp of a server. Each travels like a request, and its result like a reply.
 //!
 //! The client looks over every connection, once a second, and when there is a reason. A stopped client reads the result
-//! when it continues.
+//! when it continues. On streams, the server notifies the client of losses and of changes of the stamp.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
@@ -14,7 +14,7 @@ use redlock_server::Command;
 
 use super::remote::{InUse, Shared, until};
 use super::{Direction, Transport};
-use crate::server::Looked;
+use crate::server::{Looked, Pushed};
 
 /// The shortest time between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -34,7 +34,33 @@ pub(super) async fn keep(node: Weak<InUse>, runtime: Arc<dyn Runtime>) {
     }
 }
 
+/// Notifies the client of the changes of a server, as long as the node is in use.
+pub(super) async fn notify(node: Weak<InUse>) {
+    while let Some(me) = node.upgrade() {
+        let changed = me.server.listen_for_changes();
+        drop(me);
+        changed.await;
+        if let Some(me) = node.upgrade() {
+            let (generation, pushed) = (me.link().generation(), me.server.pushed());
+            let carried = Arc::clone(&**me).carry_changes(generation, pushed);
+            me.network.0.world.spawn(Box::pin(carried));
+        }
+    }
+}
+
 impl Shared {
+    /// Carries a notification of changes over a connection.
+    async fn carry_changes(self: Arc<Self>, generation: u64, pushed: Pushed) {
+        let Some(delay) = self.delay(Direction::Replies) else { return self.lose(generation) };
+        self.network.0.world.sleep(delay).await;
+        if self.is_cut(Direction::Replies) {
+            return self.lose(generation);
+        }
+        if self.link().carries(generation) {
+            self.record_pushed(pushed);
+        }
+    }
+
     /// Begins a look, unless one is in progress. The listener completes when it has ended.
     pub(super) fn begin_look(self: &Arc<Self>) -> EventListener {
         let looked = self.looked.listen();

@@ -26,7 +26,7 @@ use super::looks;
 use super::notifications::Subscription;
 use super::{Direction, Network, Transport};
 use crate::history::{self, EventKind, FaultKind, Place, TokenNumber};
-use crate::server::{Arrival, Carried, ClockShown, Delivery, Outcome, Server};
+use crate::server::{Arrival, Carried, ClockShown, Delivery, Outcome, Pushed, Server};
 
 /// The longest time until a client notices that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
@@ -141,6 +141,9 @@ impl Remote {
         let in_use = Arc::new(InUse(Arc::clone(&shared)));
         if shared.gate.is_some() {
             shared.runtime.spawn(Box::pin(looks::keep(Arc::downgrade(&in_use), Arc::clone(&shared.runtime))));
+            if shared.network.0.transport == Transport::Streams {
+                shared.network.0.world.spawn(Box::pin(looks::notify(Arc::downgrade(&in_use))));
+            }
         }
         Self(in_use)
     }
@@ -307,9 +310,8 @@ impl Shared {
             return;
         }
         // The notification of a loss was sent before this reply, so it arrives before it.
-        if let Some(mut gate) = self.gate().filter(|_| streams) {
-            gate.record_pushed(pushed);
-            self.notify_if_due(&gate);
+        if streams {
+            self.record_pushed(pushed);
         }
         let nothing = |error: &NodeError| {
             matches!(
@@ -363,6 +365,14 @@ impl Shared {
                 if request.is_vote() { begin.admission.judge(reply, self.admission()) } else { reply }
             },
         )
+    }
+
+    /// Records the changes of which the server has notified the client.
+    pub(super) fn record_pushed(&self, pushed: Pushed) {
+        if let Some(mut gate) = self.gate() {
+            gate.record_pushed(pushed);
+            self.notify_if_due(&gate);
+        }
     }
 
     fn notify_if_due(&self, gate: &Gate) {

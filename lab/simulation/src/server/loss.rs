@@ -15,6 +15,7 @@ impl Server {
         let mut state = self.state();
         state.losses += 1;
         state.machine.notify_of_loss();
+        self.0.changed.notify(usize::MAX);
     }
 
     /// Copies all data, like a snapshot or a replica that lags from now on. The copy replaces the earlier one.
@@ -38,6 +39,7 @@ impl Server {
             state.demoted = true;
             let lost = state.machine.roll_back();
             state.machine.notify_of_loss();
+            self.0.changed.notify(usize::MAX);
             lost
         };
         self.read_only(true);
