@@ -117,6 +117,14 @@ impl World {
     }
 }
 
+impl World {
+    /// Returns whether a program gets no lock, for whatever reason.
+    fn attempt_is_in_vain(&self, program: &Program) -> bool {
+        let request = program.redlock.lock("b", TTL).max_attempts(1);
+        self.simulation.block_on(&program.process, request).is_err()
+    }
+}
+
 /// The lists of two programs with a node in common.
 const LISTS: [(&[usize], &[usize]); 5] = [
     (&[0, 1, 2], &[2, 3, 4]),
@@ -340,8 +348,7 @@ fn a_server_that_returns_without_its_data_stops_no_holder() {
         // The holder has announced its list there again. The announcements have no room for the server.
         continues(11);
         world.nodes[2].crash();
-        let request = holder.redlock.lock("b", TTL).max_attempts(1);
-        assert!(world.simulation.block_on(&holder.process, request).is_err(), "its vote does not count");
+        assert!(world.attempt_is_in_vain(&holder), "its vote does not count");
         world.nodes[2].restart();
         let other = world.contends(&[1, 3, 4], None);
         continues(60);
@@ -349,6 +356,37 @@ fn a_server_that_returns_without_its_data_stops_no_holder() {
         world.nodes[0].crash();
         assert_eq!(Ok(()), world.attempt(&holder));
         assert_eq!(0, other.turns());
+    });
+}
+
+/// An earlier program has reached two of its nodes only. One of them was restarted, and the other one has its announcement.
+#[test]
+fn a_server_that_returns_beside_an_announcement_of_it_stops_no_holder() {
+    for_each_seed(20, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let each = |numbers: &[usize], change: fn(&FakeNode)| {
+            for number in numbers {
+                change(&world.nodes[*number]);
+            }
+        };
+        each(&[0, 2, 4], FakeNode::crash);
+        let earlier = world.program(&[0, 1, 2, 3, 4], None);
+        assert!(world.attempt_is_in_vain(&earlier));
+        earlier.process.kill();
+        each(&[1, 3], FakeNode::crash);
+        each(&[0, 2, 4], FakeNode::restart);
+        let holder = world.program(&[0, 1, 2, 3, 4], None);
+        assert_eq!(Ok(()), world.attempt(&holder));
+        world.run(Duration::from_millis(seed * 311));
+        world.nodes[1].restart_empty();
+        world.nodes[3].restart();
+        for _ in 0..80 {
+            world.run(SECOND);
+            assert_eq!(Ok(()), world.attempt(&holder));
+        }
+        // By then the votes of both count.
+        each(&[0, 2], FakeNode::crash);
+        assert!(!world.attempt_is_in_vain(&holder));
     });
 }
 

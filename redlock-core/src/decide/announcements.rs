@@ -21,9 +21,10 @@
 //!   of its list, and carries the others, which it may not reach.
 //! - A server that no program announces any more is carried twice, for at least half of [`MIN_TTL`] each time. A running
 //!   program announces its servers again meanwhile, and otherwise no longer counts their votes.
-//! - A server may return as another one, after a restart that this program has not seen. If an announcement on which its
-//!   votes rely has the former identity, and no room for the new one, the program announces its list without the server,
-//!   and counts no vote of it, until no program announces the former one any more.
+//! - A server may return as another one, after a restart that this program has not seen. If an announcement has the former
+//!   identity, and no room for the new one, a program whose other votes count announces its list without the server, and
+//!   counts no vote of it, until no program announces the former one any more. It still announces its list on the server,
+//!   and counts no other new vote before: another list may be there.
 //! - No program deletes such an announcement when it ends. While it replaces one, the new one is in the place of
 //!   neighbours, unless that is taken.
 //! - Programs without the setting have another announcement of the same list, on which no vote relies. The other programs

@@ -123,10 +123,9 @@ impl Seen {
         self.failure.is_none()
     }
 
-    /// Returns whether the announcement on the node may have its server: it has replied, and the server has stated its
-    /// identity.
+    /// Returns whether lists are compared on the node: it has replied, and its server has stated its identity.
     pub(crate) fn is_compared(&self) -> bool {
-        self.is_known() && self.server.is_some() && !self.is_left_out
+        self.is_known() && self.server.is_some()
     }
 
     /// Returns whether the server has replied, and its announcements may be lost.
@@ -205,12 +204,15 @@ impl Compare {
     }
 
     /// Leaves nodes out for whose servers the announcements have [no room](Servers::without_room), if the votes of other nodes
-    /// rely on these announcements already.
+    /// count already.
     fn leave_out(&mut self, known: &[usize], now: Instant) {
-        let (relying, new): (Vec<_>, Vec<_>) =
-            known.iter().copied().partition(|node| self.agreement.stands(*node, now));
+        let counts = |node: usize| self.agreement.stands(node, now);
+        if !(0..self.nodes.len()).any(counts) {
+            return;
+        }
+        let new: Vec<_> = known.iter().copied().filter(|node| !counts(*node)).collect();
         for place in [self.servers.place(), self.servers.place_of_neighbours()] {
-            for node in &relying {
+            for node in known {
                 let Some(listed) = self.nodes[*node].announced.at(place) else { continue };
                 // The other program runs, and has reached the other server.
                 if matches!(self.servers.compare(listed), Finding::Differs(_)) {
@@ -282,7 +284,7 @@ impl Compare {
         let mut agreement = self.agreement.clone();
         let compared = || self.nodes.iter().enumerate().filter(|(_, seen)| seen.is_compared());
         let is_in_doubt = compared().any(|(_, seen)| !seen.is_confirmed);
-        for (node, seen) in compared().filter(|(_, seen)| seen.is_confirmed) {
+        for (node, seen) in compared().filter(|(_, seen)| seen.is_confirmed && !seen.is_left_out) {
             if let Some(until) = seen.stands_until {
                 if !is_in_doubt || agreement.stands(node, now) {
                     agreement.stand(node, until);

@@ -11,7 +11,7 @@
 //! - Requests to the other nodes are carried out at once. Only programs with one list use them.
 //! - Programs always read the common nodes, unless ten seconds pass. Otherwise they notice nothing there, which
 //!   [`node_lists_must_agree`](crate::Builder::node_lists_must_agree) states.
-//! - Servers keep their data and their identities.
+//! - Servers keep their data and their identities, except one server in one scope.
 //! - A request is carried out within its node timeout, or never.
 
 use std::collections::HashSet;
@@ -45,6 +45,9 @@ struct Scope {
     starts: &'static [(usize, usize)],
     /// Programs that complete a comparison in every ten seconds, from their first one to their last one.
     steady: &'static [usize],
+    /// A node whose server is restarted once without its data, and then has another identity. The first program has ended
+    /// by then, and the other programs do not reach the node before.
+    restarted: Option<usize>,
 }
 
 /// The possible sets of nodes that a program does not reach in a comparison, as bits.
@@ -54,9 +57,12 @@ type Reach = &'static [u32];
 struct World {
     now: Instant,
     keys: Vec<[Option<Key>; 3]>,
+    /// The identities of the servers.
+    servers: Vec<u64>,
     programs: Vec<Program>,
     passes: u8,
     faults: u8,
+    is_restarted: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +105,8 @@ enum Step {
     Lose { program: usize, message: usize, is_carried_out: bool },
     /// Ten seconds pass. Requests in flight are lost.
     Pass,
+    /// The first program has ended, and a server is restarted.
+    Restart { node: usize },
 }
 
 const PASS: Duration = Duration::from_secs(10);
@@ -106,12 +114,15 @@ const PASS: Duration = Duration::from_secs(10);
 impl World {
     fn new(scope: Scope) -> Self {
         let nodes = scope.lists.iter().flat_map(|(nodes, previous)| nodes.iter().chain(*previous));
+        let nodes = nodes.max().map_or(0, |last| last + 1);
         Self {
             now: Instant::since_origin(Duration::from_secs(100)),
-            keys: vec![[None, None, None]; nodes.max().map_or(0, |last| last + 1)],
+            keys: vec![[None, None, None]; nodes],
+            servers: (1..).take(nodes).collect(),
             programs: scope.lists.iter().map(|lists| Program::new(*lists)).collect(),
             passes: 0,
             faults: 0,
+            is_restarted: false,
         }
     }
 
@@ -121,9 +132,12 @@ impl World {
             let mut starts = scope.starts.iter().filter(|(later, _)| *later == program);
             let may_begin = is.round.is_none() && starts.all(|(_, other)| self.programs[*other].is_settled);
             let reach = scope.comparisons[program].get(is.comparisons).filter(|_| may_begin);
-            steps.extend(
-                reach.into_iter().copied().flatten().map(|set| Step::Begin { program, unreached: *set }),
-            );
+            let down = scope.restarted.filter(|_| program > 0 && !self.is_restarted);
+            let is_possible = |set: &&u32| {
+                (0..).zip(&is.nodes).all(|(bit, node)| down != Some(*node) || **set >> bit & 1 == 1)
+            };
+            let sets = reach.into_iter().copied().flatten().filter(is_possible);
+            steps.extend(sets.map(|set| Step::Begin { program, unreached: *set }));
             for (message, sent) in is.messages.iter().enumerate() {
                 steps.push(Step::Carry { program, message });
                 if self.faults < scope.faults && !matches!(sent.lane, Lane::Read(_)) {
@@ -142,6 +156,9 @@ impl World {
         };
         let may_pass = self.passes < scope.passes && scope.steady.iter().all(may_wait);
         steps.extend(may_pass.then_some(Step::Pass));
+        let first = &self.programs[0];
+        let may_restart = !self.is_restarted && first.is_settled && first.round.is_none();
+        steps.extend(scope.restarted.filter(|_| may_restart).map(|node| Step::Restart { node }));
         steps
     }
 
@@ -170,6 +187,14 @@ impl World {
                 }
                 self.hear(scope, program, &message, Outcome::TimedOut);
             }
+            Step::Restart { node } => {
+                self.is_restarted = true;
+                self.servers[node] += self.servers.len() as u64;
+                self.keys[node] = [None, None, None];
+                let first = &mut self.programs[0];
+                first.agreement = Agreement::new(first.nodes.len());
+                first.comparisons = scope.comparisons[0].len();
+            }
             Step::Pass => {
                 (self.passes, self.now) = (self.passes + 1, self.now + PASS);
                 for program in 0..self.programs.len() {
@@ -197,7 +222,8 @@ impl World {
                     | Lane::Renew(Place::Other)
                     | Lane::Retract(Place::Other)
             );
-            if is_in_other_place || !scope.common.contains(&is.nodes[node]) {
+            let is_unreached = unreached >> node & 1 == 1;
+            if is_in_other_place || is_unreached || !scope.common.contains(&is.nodes[node]) {
                 at_once.push(message);
             } else {
                 is.messages.push(message);
@@ -223,7 +249,7 @@ impl World {
     fn hear(&mut self, scope: Scope, program: usize, message: &Message, outcome: Outcome) {
         let (is, now) = (&mut self.programs[program], self.now);
         let Some(round) = &mut is.round else { return };
-        let server = NonZeroU64::new(is.nodes[message.node] as u64 + 1).map(ServerId::from);
+        let server = NonZeroU64::new(self.servers[is.nodes[message.node]]).map(ServerId::from);
         let Message { node, lane: tag, sent, .. } = *message;
         let mut io = Io::default();
         round.heard(Heard { node, tag, outcome, connection: None, server, sent, at: now }, &mut io);
@@ -402,6 +428,7 @@ const ONE: Scope = Scope {
     faults: 0,
     starts: &[],
     steady: &[],
+    restarted: None,
 };
 
 /// Two nodes in common.
@@ -419,6 +446,17 @@ const CHANGE: Scope = Scope { lists: &[(&[0, 1, 2], &[]), (&[0, 3, 4], &[0, 5, 6
 const THREE: Scope = Scope {
     lists: &[(&[0, 1, 2], &[]), (&[0, 1, 2], &[]), (&[0, 3, 4], &[])],
     comparisons: &[&[ALL], &[ALL], &[ALL]],
+    ..ONE
+};
+
+/// The announcement of the first program has the former identity of the server in common, and no room for the new one. The
+/// second program reaches one of its other nodes before, and all of them afterwards.
+const RETURN: Scope = Scope {
+    lists: &[(&[0, 1, 2], &[]), (&[0, 1, 2], &[]), (&[1, 3, 4], &[])],
+    common: &[1],
+    comparisons: &[&[ALL], &[&[0b011, 0b110], ALL], &[ALL]],
+    starts: &[(1, 0)],
+    restarted: Some(1),
     ..ONE
 };
 
@@ -474,6 +512,13 @@ mod tests {
     #[test]
     fn two_programs_with_one_list_never_agree_beside_another() {
         never_overlap(Scope { comparisons: &[&[ALL, ALL], &[ALL], &[ALL]], ..THREE }, 2, 1_000);
+    }
+
+    /// The vote of that server does not count, but the other list is noticed there before other votes count.
+    #[test]
+    fn a_server_that_is_left_out_shows_another_list() {
+        never_overlap(Scope { passes: 1, ..RETURN }, 1, 100);
+        never_overlap(Scope { passes: 1, faults: 1, ..RETURN }, 1, 200);
     }
 
     /// A program of step 2 runs all the time. It sees the program that is first before the other one starts.
