@@ -380,6 +380,10 @@ fn a_server_that_returns_beside_an_announcement_of_it_stops_no_holder() {
         world.run(Duration::from_millis(seed * 311));
         world.nodes[1].restart_empty();
         world.nodes[3].restart();
+        world.run(15 * SECOND);
+        world.nodes[0].crash();
+        assert!(!world.attempt_is_in_vain(&holder), "only the server that was restarted is left out");
+        world.nodes[0].restart();
         for _ in 0..80 {
             world.run(SECOND);
             assert_eq!(Ok(()), world.attempt(&holder));

@@ -66,6 +66,13 @@ impl Agreement {
         }
     }
 
+    /// Counts no vote of nodes any more.
+    pub(crate) fn withdraw(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            self.standing[*node] = None;
+        }
+    }
+
     pub(crate) fn stands(&self, node: usize, now: Instant) -> bool {
         self.standing[node].is_some_and(|until| now < until)
     }

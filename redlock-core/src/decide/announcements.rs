@@ -25,6 +25,8 @@
 //!   identity, and no room for the new one, a program whose other votes count announces its list without the server, and
 //!   counts no vote of it, until no program announces the former one any more. It still announces its list on the server,
 //!   and counts no other new vote before: another list may be there.
+//! - A vote may count although its node does not reply. If an announcement on another node has no room for its server, it no
+//!   longer counts. So the votes that a program counts at one time are all of one list that excludes that announcement.
 //! - No program deletes such an announcement when it ends. While it replaces one, the new one is in the place of
 //!   neighbours, unless that is taken.
 //! - Programs without the setting have another announcement of the same list, on which no vote relies. The other programs
@@ -273,6 +275,13 @@ impl Servers {
         }
     }
 
+    /// Has the last known servers of nodes that have not replied in the lists of this program in this comparison.
+    pub(crate) fn keep(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            self.present[*node] = self.last[*node].map(|(server, _)| server);
+        }
+    }
+
     /// Leaves the servers of nodes out of the lists of this program in this comparison.
     pub(crate) fn leave_out(&mut self, nodes: &[usize]) {
         for node in nodes {
@@ -287,10 +296,7 @@ impl Servers {
         let fits = |servers: &Self| {
             if is_own { servers.may_equal(announced) } else { servers.may_exclude(announced) }
         };
-        let is_relied_on = self.must_agree && Lists::is_relied_on(announced);
-        let Some(lists) = self.read(announced).filter(|_| is_relied_on && !fits(self)) else {
-            return Vec::new();
-        };
+        let Some(lists) = self.read(announced).filter(|_| !fits(self)) else { return Vec::new() };
         let is_announced =
             |server: ServerId| lists.iter().flat_map(NodeList::known).any(|known| known == server);
         let has_no_room = |node: &usize| self.present[*node].is_some_and(|server| !is_announced(server));
@@ -437,6 +443,11 @@ impl Servers {
             },
             None => self.token(place),
         }
+    }
+
+    /// Returns whether the lists of programs must agree.
+    pub(crate) fn must_agree(&self) -> bool {
+        self.must_agree
     }
 
     /// Returns whether votes of this program rely on announcements in a place.

@@ -14,6 +14,7 @@ use crate::decide::announcements::{
     Announced, Announcement, Claim as Claimed, Finding, Listed, MIN_TTL, Place, Servers, certain,
     max_reading, ttl_after,
 };
+use crate::decide::node_list::Lists;
 use crate::node::{ConnectionId, Denial, NodeError, NodeErrorKind, Operation, Request, ServerId};
 use crate::round::{Heard, Io, Round, Rules};
 use crate::types::claim::Claim;
@@ -181,6 +182,7 @@ impl Compare {
         if self.read_only {
             return;
         }
+        let is_withdrawn = self.keep(&known, now);
         self.leave_out(&known, now);
         let announced = || known.iter().map(|node| &self.nodes[*node].announced);
         let claims = || announced().map(|announced| self.servers.claim(announced));
@@ -195,6 +197,11 @@ impl Compare {
             self.finding = self.finding.and(Finding::Unconfirmed);
         }
         self.agreement.observe(is_conflict, self.is_complete, now);
+        if is_withdrawn {
+            // No announcement changes before these votes no longer count.
+            self.finding = self.finding.and(Finding::Unconfirmed);
+            return;
+        }
         if !self.agreement.is_blocked() {
             self.copy(&known, now, io);
         }
@@ -203,28 +210,49 @@ impl Compare {
         }
     }
 
+    /// Keeps the servers in the lists whose votes count although the nodes do not reply, unless an announcement has [no
+    /// room](Servers::without_room) for them. Then their votes no longer count. Returns whether that applies to any vote.
+    fn keep(&mut self, known: &[usize], now: Instant) -> bool {
+        let is_kept = |node: &usize| self.agreement.stands(*node, now) && !known.contains(node);
+        let kept: Vec<_> = (0..self.nodes.len()).filter(is_kept).collect();
+        self.servers.keep(&kept);
+        let mut withdrawn = Vec::new();
+        for (place, listed) in self.listed(known) {
+            let left_out = self.servers.without_room(&kept, place, &listed.token);
+            self.servers.leave_out(&left_out);
+            withdrawn.extend(left_out);
+        }
+        self.agreement.withdraw(&withdrawn);
+        !withdrawn.is_empty()
+    }
+
     /// Leaves nodes out for whose servers the announcements have [no room](Servers::without_room), if the votes of other nodes
     /// count already.
     fn leave_out(&mut self, known: &[usize], now: Instant) {
         let counts = |node: usize| self.agreement.stands(node, now);
-        if !(0..self.nodes.len()).any(counts) {
+        if !self.servers.must_agree() || !(0..self.nodes.len()).any(counts) {
             return;
         }
         let new: Vec<_> = known.iter().copied().filter(|node| !counts(*node)).collect();
-        for place in [self.servers.place(), self.servers.place_of_neighbours()] {
-            for node in known {
-                let Some(listed) = self.nodes[*node].announced.at(place) else { continue };
-                // The other program runs, and has reached the other server.
-                if matches!(self.servers.compare(listed), Finding::Differs(_)) {
-                    continue;
-                }
-                let left_out = self.servers.without_room(&new, place, &listed.token);
-                self.servers.leave_out(&left_out);
-                for node in left_out {
-                    self.nodes[node].is_left_out = true;
-                }
+        for (place, listed) in self.listed(known) {
+            // The other program runs, and has reached the other server. Or no vote relies on the announcement.
+            let is_other = matches!(self.servers.compare(&listed), Finding::Differs(_));
+            if is_other || !Lists::is_relied_on(&listed.token) {
+                continue;
+            }
+            let left_out = self.servers.without_room(&new, place, &listed.token);
+            self.servers.leave_out(&left_out);
+            for node in left_out {
+                self.nodes[node].is_left_out = true;
             }
         }
+    }
+
+    /// Returns the announcements on nodes in the places on which votes may rely.
+    fn listed(&self, known: &[usize]) -> Vec<(Place, Listed)> {
+        let places = [self.servers.place(), self.servers.place_of_neighbours()];
+        let on = |place: Place| known.iter().filter_map(move |node| self.nodes[*node].announced.at(place));
+        places.iter().flat_map(|place| on(*place).map(|listed| (*place, listed.clone()))).collect()
     }
 
     /// Copies the announcements of one list to the nodes of the other one.

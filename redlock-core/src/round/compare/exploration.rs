@@ -419,6 +419,9 @@ const ALL: Reach = &[0];
 /// A program with three nodes reaches the first one, and any of the others.
 const ANY: Reach = &[0, 0b010, 0b100, 0b110];
 
+/// The same for a program with five nodes, of which it does not reach two.
+const FIVE: Reach = &[0b01010, 0b10010, 0b01100, 0b10100, 0b00110, 0b11000, 0b01000];
+
 /// One node in common.
 const ONE: Scope = Scope {
     lists: &[(&[0, 1, 2], &[]), (&[0, 3, 4], &[])],
@@ -509,6 +512,14 @@ mod tests {
         never_overlap(Scope { passes: 1, ..CHANGE }, 1, 1_000);
     }
 
+    /// The nodes that the program with two lists reaches in one comparison could be of one list with those of the other
+    /// program, but not all nodes whose votes count.
+    #[test]
+    fn the_votes_that_count_at_one_time_are_of_one_list() {
+        never_overlap(Scope { comparisons: &[&[ANY], &[FIVE, FIVE]], ..CHANGE }, 2, 20_000);
+        never_overlap(Scope { comparisons: &[&[ANY, ANY], &[FIVE]], ..CHANGE }, 2, 10_000);
+    }
+
     #[test]
     fn two_programs_with_one_list_never_agree_beside_another() {
         never_overlap(Scope { comparisons: &[&[ALL, ALL], &[ALL], &[ALL]], ..THREE }, 2, 1_000);
@@ -547,5 +558,13 @@ mod tests {
         never_overlap(Scope { passes: 1, comparisons: &[&[ANY, ANY], &[ANY, ANY]], ..ONE }, 2, 800_000);
         never_overlap(Scope { passes: 4, comparisons: &[&[ALL; 3], &[ALL; 3]], ..ONE }, 1, 300_000);
         never_overlap(Scope { passes: 3, comparisons: &[&[ALL; 2], &[ALL], &[ALL; 4]], ..STEPS }, 2, 50_000);
+    }
+
+    /// `scripts/exhaust rounds` explores these.
+    #[test]
+    #[ignore = "takes minutes"]
+    fn large_scopes_of_a_change_violate_nothing() {
+        never_overlap(Scope { comparisons: &[&[ANY, ANY], &[FIVE, FIVE]], ..CHANGE }, 2, 100_000);
+        never_overlap(Scope { faults: 1, comparisons: &[&[ANY], &[FIVE, FIVE]], ..CHANGE }, 2, 100_000);
     }
 }
