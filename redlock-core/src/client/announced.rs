@@ -269,7 +269,7 @@ impl AnnouncedList {
             owner: Lists::owner(&listed.token).map(str::to_owned),
             expires_in: listed.remaining,
             differs: servers.compare(listed) != Finding::Equal,
-            found_difference: place == Place::Other || has_one_of_two,
+            found_difference: place == Place::Other && !Lists::is_relied_on(&listed.token) || has_one_of_two,
         })
     }
 }

@@ -106,12 +106,18 @@ pub(crate) enum Lane {
     Read(Place),
     /// The next announcement, in the place of neighbours while that of this program is replaced.
     Guard,
+    /// The same in the last place, if neighbours have announced their lists in theirs. It stays there for longer than
+    /// comparisons take.
+    GuardInLast,
     Unguard,
+    UnguardLast,
     Retract(Place),
     Announce(Place),
     Renew(Place),
     /// Another look at the place of neighbours, after the announcement of this program.
     Verify,
+    /// Another look at the last place, after the one at the place of neighbours.
+    VerifyLast,
     /// A copy of the announcement of a neighbour.
     Copy,
     /// The end of a former copy.
@@ -276,6 +282,7 @@ impl Compare {
                 if self.servers.claim(announced) == Claimed::Own {
                     let listed = announced.at(self.servers.place());
                     self.nodes[node].stands_until = listed.map(|listed| listed.until);
+                    self.unguard_last(node, io);
                     self.confirm(node, now, io);
                 }
                 return;
@@ -285,7 +292,21 @@ impl Compare {
             Announcement::Replace(place) if self.servers.relies_on(place) => Lane::Guard,
             Announcement::Replace(place) => Lane::Retract(place),
         };
+        if matches!(lane, Lane::Renew(_)) {
+            self.unguard_last(node, io);
+        }
         self.send(node, lane, io);
+    }
+
+    /// Deletes the announcement in the last place that was there while the one of this program was replaced.
+    fn unguard_last(&mut self, node: usize, io: &mut Io<Lane>) {
+        let announced = &self.nodes[node].announced;
+        let own = announced.at(self.servers.place());
+        let is_over =
+            |last: &Listed| own.is_some_and(|own| own.token == last.token && last.remaining < Some(MIN_TTL));
+        if announced.at(Place::Other).is_some_and(is_over) {
+            self.send(node, Lane::UnguardLast, io);
+        }
     }
 
     /// Records that the announcement of this program stands on a node. If it did not stand there before, this looks again
@@ -398,7 +419,6 @@ impl Compare {
     /// Records the reply to the announcement in the place of neighbours.
     fn guarded(&mut self, heard: &Heard<Lane>, io: &mut Io<Lane>) {
         let is_guarded = matches!(heard.outcome, Outcome::Granted);
-        // Neighbours have announced their lists there, so this continues without: the place is empty for a moment.
         let is_taken_by_neighbours = match &heard.outcome {
             Outcome::Denied(Denial { holder: Some(holder), .. }) => {
                 let is_conflict = !self.servers.may_exclude(holder);
@@ -407,23 +427,54 @@ impl Compare {
             }
             _ => false,
         };
-        if (is_guarded || is_taken_by_neighbours) && !self.is_late(heard.at) {
-            self.nodes[heard.node].is_guarded = is_guarded;
+        if is_guarded && !self.is_late(heard.at) {
+            self.nodes[heard.node].is_guarded = true;
             self.send(heard.node, Lane::Retract(self.servers.place()), io);
+        } else if is_taken_by_neighbours && !self.is_late(heard.at) {
+            self.send(heard.node, Lane::GuardInLast, io);
         } else {
             self.finding = self.finding.and(Finding::Unconfirmed);
         }
     }
 
-    /// Records the reply to the second look at the place of neighbours.
-    fn verified(&mut self, heard: Heard<Lane>) {
-        let is_conflict = match heard.outcome {
+    /// Records the reply to the announcement in the last place.
+    fn guarded_in_last(&mut self, heard: &Heard<Lane>, io: &mut Io<Lane>) {
+        if matches!(heard.outcome, Outcome::Granted) && !self.is_late(heard.at) {
+            self.send(heard.node, Lane::Retract(self.servers.place()), io);
+        } else {
+            // A former announcement in the last place expires.
+            self.finding = self.finding.and(Finding::Unconfirmed);
+        }
+    }
+
+    /// Records the reply to the second look at the place of neighbours, and looks at the last place.
+    ///
+    /// If a neighbour has just replaced its announcement, that of the last place stands for longer than a comparison takes.
+    fn verified(&mut self, heard: &Heard<Lane>, io: &mut Io<Lane>) {
+        let is_conflict = match &heard.outcome {
             Outcome::Free { .. } => false,
             Outcome::Held(entry) => !self.servers.may_exclude(&entry.token),
             _ => return,
         };
         self.agreement.observe(is_conflict, self.is_complete, heard.at);
-        self.nodes[heard.node].is_confirmed = !is_conflict;
+        if !is_conflict && self.servers.must_agree() {
+            self.send(heard.node, Lane::VerifyLast, io);
+        } else {
+            self.nodes[heard.node].is_confirmed = !is_conflict;
+        }
+    }
+
+    /// Records the reply to the look at the last place. Votes may rely on an announcement there only for a moment.
+    fn verified_last(&mut self, heard: &Heard<Lane>) {
+        let is_conflict = match &heard.outcome {
+            Outcome::Free { .. } => false,
+            Outcome::Held(entry) => {
+                Lists::is_relied_on(&entry.token) && !self.servers.may_exclude(&entry.token)
+            }
+            _ => return,
+        };
+        self.agreement.observe(is_conflict, self.is_complete, heard.at);
+        self.nodes[heard.node].is_confirmed = !is_conflict && !self.is_late(heard.at);
     }
 }
 
@@ -447,7 +498,18 @@ impl Round for Compare {
         Some(match lane {
             Lane::Read(place) => Request::Inspect(name(place)),
             Lane::Verify => Request::Inspect(name(neighbours)),
+            Lane::VerifyLast => Request::Inspect(name(Place::Other)),
             Lane::Guard => Request::Acquire(claim(neighbours, next(self.servers.place())), ttl),
+            Lane::GuardInLast => {
+                let last = claim(Place::Other, next(self.servers.place()));
+                match announced.at(Place::Other) {
+                    Some(listed) if listed.token == *last.token() => Request::Extend(last, ttl),
+                    _ => Request::Acquire(last, ttl),
+                }
+            }
+            Lane::UnguardLast => {
+                Request::Release(claim(Place::Other, announced.at(Place::Other)?.token.clone()))
+            }
             Lane::Unguard => Request::Release(claim(neighbours, next(self.servers.place()))),
             Lane::Retract(place) => Request::Release(claim(place, announced.at(place)?.token.clone())),
             Lane::Announce(place) => Request::Acquire(claim(place, next(place)), ttl),
@@ -485,16 +547,18 @@ impl Round for Compare {
                 }
             }
             Lane::Guard => self.guarded(&heard, io),
+            Lane::GuardInLast => self.guarded_in_last(&heard, io),
             Lane::Retract(_) if self.is_late(heard.at) => {}
             Lane::Retract(place) => {
                 self.ttl = ttl_after(heard.at.saturating_duration_since(self.start));
                 self.send(heard.node, Lane::Announce(place), io);
             }
             Lane::Announce(place) | Lane::Renew(place) => self.announced(place, &heard, io),
-            Lane::Verify => self.verified(heard),
+            Lane::Verify => self.verified(&heard, io),
+            Lane::VerifyLast => self.verified_last(&heard),
             Lane::RetractCopy if !self.is_late(heard.at) => self.send(heard.node, Lane::Copy, io),
             // The next comparison makes the copy, if the place is free then.
-            Lane::Copy | Lane::RetractCopy | Lane::Unguard => {}
+            Lane::Copy | Lane::RetractCopy | Lane::Unguard | Lane::UnguardLast => {}
         }
     }
 
