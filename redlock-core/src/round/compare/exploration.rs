@@ -520,6 +520,16 @@ mod tests {
         never_overlap(Scope { comparisons: &[&[ANY, ANY], &[FIVE]], ..CHANGE }, 2, 10_000);
     }
 
+    /// The first program counts votes of its whole list while the other one replaces an announcement on which its votes rely.
+    #[test]
+    fn an_announcement_that_is_replaced_beside_neighbours_is_noticed() {
+        never_overlap(
+            Scope { comparisons: &[&[&[0b100], ALL], &[&[0b10100], &[0b10000]]], ..CHANGE },
+            2,
+            1_000,
+        );
+    }
+
     #[test]
     fn two_programs_with_one_list_never_agree_beside_another() {
         never_overlap(Scope { comparisons: &[&[ALL, ALL], &[ALL], &[ALL]], ..THREE }, 2, 1_000);
