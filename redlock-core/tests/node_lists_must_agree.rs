@@ -298,6 +298,32 @@ fn a_program_of_the_last_step_does_not_take_a_copy_for_its_own_list() {
     });
 }
 
+/// Both programs replace their announcements on the nodes that they have in common. A program with another list is blocked
+/// meanwhile, and has announced it there, too.
+#[test]
+fn a_server_that_is_restarted_during_a_change_stops_no_holder() {
+    for_each_seed(10, |seed| {
+        let world = World::new(seed, FakeNode::watching);
+        let first = world.program(&[0, 1, 2], None);
+        assert_eq!(Ok(()), world.attempt(&first));
+        let both = world.program(&[2, 3, 4], Some(&[0, 1, 2]));
+        assert_eq!(Ok(()), world.attempt(&both));
+        let other = world.contends(&[1, 2, 5], None);
+        world.run(20 * SECOND + Duration::from_millis(seed * 311));
+        for node in [2, 1, 3] {
+            world.nodes[node].crash();
+            world.run(SECOND);
+            world.nodes[node].restart_empty();
+            for time in 0..60 {
+                world.run(SECOND);
+                let attempts = [&first, &both].map(|program| world.attempt(program));
+                assert_eq!([Ok(()), Ok(())], attempts, "{time} s after the restart of {node}");
+            }
+        }
+        assert_eq!(0, other.turns());
+    });
+}
+
 /// With one of the three nodes down, or without replies, the others decide.
 #[test]
 fn a_node_that_is_down_does_not_keep_programs_from_locks() {

@@ -185,7 +185,7 @@ impl NodeLists {
                 Finding::Differs(difference) => before != Some(difference),
             };
             let interval = match nodes.agreement {
-                _ if is_open => PAUSE,
+                _ if is_open || compared.is_unfinished => PAUSE,
                 Some(_) if compared.agreement.is_blocked() => INTERVAL_IF_BLOCKED,
                 _ => INTERVAL,
             };

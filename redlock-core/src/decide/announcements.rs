@@ -77,7 +77,8 @@ pub(crate) enum Place {
     First,
     /// The two lists of a program during a change of the nodes.
     Change,
-    /// The lists of a program that does not agree with the others.
+    /// The last place: the lists of a program that does not agree with the others. For some seconds, an announcement that is
+    /// being replaced.
     Other,
 }
 
@@ -435,7 +436,8 @@ impl Servers {
 
     /// Returns the announcement of this program in a place on one node. It carries servers of others that rely on them.
     pub(crate) fn token_on(&self, announced: &Announced, place: Place) -> Token {
-        let before = announced.at(place).or_else(|| self.guard(announced));
+        let guard = || self.guard(announced).or_else(|| self.guard_in_last(announced));
+        let before = announced.at(place).or_else(guard);
         match before.filter(|before| self.relies_on(place) && Lists::is_relied_on(&before.token)) {
             Some(before) => match self.read(&before.token).filter(|lists| lists.may_equal(&self.lists())) {
                 Some(lists) => lists.followed_by(&self.lists(), before.is_aged).relied_on_token(),
@@ -461,6 +463,12 @@ impl Servers {
         announced.at(self.place_of_neighbours()).filter(|listed| self.may_equal(&listed.token))
     }
 
+    /// Returns the announcement in the last place with the lists of this program. It stands there since one was replaced.
+    pub(crate) fn guard_in_last<'a>(&self, announced: &'a Announced) -> Option<&'a Listed> {
+        let is_guard = |last: &&Listed| Lists::is_relied_on(&last.token) && self.may_equal(&last.token);
+        announced.at(Place::Other).filter(is_guard)
+    }
+
     /// Returns whether programs with these announced lists and this one exclude each other.
     pub(crate) fn may_exclude(&self, announced: &Token) -> bool {
         !self.is_copy_of_others(announced)
@@ -484,7 +492,10 @@ impl Servers {
         if announced.at(self.place_of_neighbours()).is_some_and(|other| !self.may_exclude(&other.token)) {
             return Claim::Conflict;
         }
+        // While an announcement is replaced, it is in the last place.
+        let excludes = |last: &Listed| !Lists::is_relied_on(&last.token) || self.may_exclude(&last.token);
         match announced.at(self.place()) {
+            None if !announced.at(Place::Other).is_none_or(excludes) => Claim::Conflict,
             None => Claim::Free,
             Some(listed) if self.may_equal(&listed.token) => Claim::Own,
             Some(listed) if self.is_of_neighbour(&listed.token) => Claim::Busy,

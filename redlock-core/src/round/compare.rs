@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::decide::agreement::Agreement;
 use crate::decide::announcements::copies::{Action, ListCopy};
 use crate::decide::announcements::{
-    Announced, Announcement, Claim as Claimed, Finding, Listed, MIN_TTL, Place, Servers, certain,
+    Announced, Announcement, Claim as Claimed, Finding, Listed, MIN_TTL, Place, Servers, TTL, certain,
     max_reading, ttl_after,
 };
 use crate::decide::node_list::Lists;
@@ -63,6 +63,8 @@ pub(crate) struct Compare {
     is_read: bool,
     finding: Finding,
     is_complete: bool,
+    /// The number of announcements that wait for other votes or for the last place, or are to be deleted there.
+    unfinished: usize,
     rejection: Option<(usize, NodeError)>,
 }
 
@@ -81,6 +83,8 @@ pub(crate) struct Seen {
     is_confirmed: bool,
     /// True if the next announcement is in the place of neighbours.
     is_guarded: bool,
+    /// The announcement in the last place that this program deletes.
+    last: Option<Token>,
     /// True if this program announces its list without the server, so that no vote of it counts.
     is_left_out: bool,
     /// The copy that this program makes of the announcement of a neighbour.
@@ -94,11 +98,16 @@ pub(crate) struct Compared {
     pub(crate) agreement: Agreement,
     /// True if the finding is that of all nodes: each has replied and may not have lost data.
     pub(crate) is_complete: bool,
+    /// True if another comparison is to follow soon, to announce the lists or to delete an announcement in the last place.
+    pub(crate) is_unfinished: bool,
     pub(crate) finding: Finding,
     pub(crate) nodes: Vec<Seen>,
     /// A node that rejects these requests, and the error.
     pub(crate) rejection: Option<(usize, NodeError)>,
 }
+
+/// The time limit for a comparison that relies on announcements in the last place. Each stands there for twice as long.
+const SOON: Duration = Duration::from_secs(2);
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,11 +115,13 @@ pub(crate) enum Lane {
     Read(Place),
     /// The next announcement, in the place of neighbours while that of this program is replaced.
     Guard,
-    /// The same in the last place, if neighbours have announced their lists in theirs. It stays there for longer than
-    /// comparisons take.
+    /// The same in the last place, if neighbours have announced their lists in theirs. It stays there for some seconds.
     GuardInLast,
     Unguard,
+    /// The end of an announcement in the last place that was there while another one was replaced.
     UnguardLast,
+    /// The end of one in the last place of a program that does not agree with the others.
+    ClearLast,
     Retract(Place),
     Announce(Place),
     Renew(Place),
@@ -163,6 +174,7 @@ impl Compare {
             is_read: false,
             finding: Finding::Equal,
             is_complete: true,
+            unfinished: 0,
             rejection: None,
         }
     }
@@ -170,6 +182,11 @@ impl Compare {
     /// Returns whether servers that have replied may have been restarted since.
     fn is_late(&self, now: Instant) -> bool {
         now > self.start + max_reading(self.rules.node_timeout)
+    }
+
+    /// Returns whether no announcement that was in the last place since the start of this comparison was deleted yet.
+    fn is_soon(&self, now: Instant) -> bool {
+        now <= self.start + SOON
     }
 
     /// Compares the lists, and sends the announcements.
@@ -205,7 +222,7 @@ impl Compare {
         self.agreement.observe(is_conflict, self.is_complete, now);
         if is_withdrawn {
             // No announcement changes before these votes no longer count.
-            self.finding = self.finding.and(Finding::Unconfirmed);
+            self.unfinished += 1;
             return;
         }
         if !self.agreement.is_blocked() {
@@ -219,6 +236,9 @@ impl Compare {
     /// Keeps the servers in the lists whose votes count although the nodes do not reply, unless an announcement has [no
     /// room](Servers::without_room) for them. Then their votes no longer count. Returns whether that applies to any vote.
     fn keep(&mut self, known: &[usize], now: Instant) -> bool {
+        if !self.servers.must_agree() {
+            return false;
+        }
         let is_kept = |node: &usize| self.agreement.stands(*node, now) && !known.contains(node);
         let kept: Vec<_> = (0..self.nodes.len()).filter(is_kept).collect();
         self.servers.keep(&kept);
@@ -298,14 +318,15 @@ impl Compare {
         self.send(node, lane, io);
     }
 
-    /// Deletes the announcement in the last place that was there while the one of this program was replaced.
+    /// Deletes the announcement in the last place that was there while one of this list was replaced. Until then, the next
+    /// comparison follows soon, because neighbours may wait for the place.
     fn unguard_last(&mut self, node: usize, io: &mut Io<Lane>) {
-        let announced = &self.nodes[node].announced;
-        let own = announced.at(self.servers.place());
-        let is_over =
-            |last: &Listed| own.is_some_and(|own| own.token == last.token && last.remaining < Some(MIN_TTL));
-        if announced.at(Place::Other).is_some_and(is_over) {
+        let Some(guard) = self.servers.guard_in_last(&self.nodes[node].announced) else { return };
+        if guard.remaining < Some(TTL.saturating_sub(3 * SOON)) {
+            self.nodes[node].last = Some(guard.token.clone());
             self.send(node, Lane::UnguardLast, io);
+        } else {
+            self.unfinished += 1;
         }
     }
 
@@ -438,18 +459,27 @@ impl Compare {
     }
 
     /// Records the reply to the announcement in the last place.
+    ///
+    /// A program that does not agree with the others may have announced its lists there. It does so again afterwards.
     fn guarded_in_last(&mut self, heard: &Heard<Lane>, io: &mut Io<Lane>) {
-        if matches!(heard.outcome, Outcome::Granted) && !self.is_late(heard.at) {
-            self.send(heard.node, Lane::Retract(self.servers.place()), io);
-        } else {
-            // A former announcement in the last place expires.
-            self.finding = self.finding.and(Finding::Unconfirmed);
+        let next = match &heard.outcome {
+            Outcome::Granted => Some(Lane::Retract(self.servers.place())),
+            Outcome::Denied(Denial { holder: Some(holder), .. }) if !Lists::is_relied_on(holder) => {
+                let last = &mut self.nodes[heard.node].last;
+                last.replace(holder.clone()).is_none().then_some(Lane::ClearLast)
+            }
+            _ => None,
+        };
+        match next.filter(|_| self.is_soon(heard.at) && !self.is_late(heard.at)) {
+            Some(lane) => self.send(heard.node, lane, io),
+            // A former announcement of this list, or one of neighbours, is deleted soon.
+            None => self.unfinished += 1,
         }
     }
 
     /// Records the reply to the second look at the place of neighbours, and looks at the last place.
     ///
-    /// If a neighbour has just replaced its announcement, that of the last place stands for longer than a comparison takes.
+    /// If a neighbour replaces its announcement just then, the new one is in the last place.
     fn verified(&mut self, heard: &Heard<Lane>, io: &mut Io<Lane>) {
         let is_conflict = match &heard.outcome {
             Outcome::Free { .. } => false,
@@ -474,7 +504,7 @@ impl Compare {
             _ => return,
         };
         self.agreement.observe(is_conflict, self.is_complete, heard.at);
-        self.nodes[heard.node].is_confirmed = !is_conflict && !self.is_late(heard.at);
+        self.nodes[heard.node].is_confirmed = !is_conflict && self.is_soon(heard.at);
     }
 }
 
@@ -507,8 +537,8 @@ impl Round for Compare {
                     _ => Request::Acquire(last, ttl),
                 }
             }
-            Lane::UnguardLast => {
-                Request::Release(claim(Place::Other, announced.at(Place::Other)?.token.clone()))
+            Lane::UnguardLast | Lane::ClearLast => {
+                Request::Release(claim(Place::Other, self.nodes[node].last.clone()?))
             }
             Lane::Unguard => Request::Release(claim(neighbours, next(self.servers.place()))),
             Lane::Retract(place) => Request::Release(claim(place, announced.at(place)?.token.clone())),
@@ -548,6 +578,7 @@ impl Round for Compare {
             }
             Lane::Guard => self.guarded(&heard, io),
             Lane::GuardInLast => self.guarded_in_last(&heard, io),
+            Lane::ClearLast => self.send(heard.node, Lane::GuardInLast, io),
             Lane::Retract(_) if self.is_late(heard.at) => {}
             Lane::Retract(place) => {
                 self.ttl = ttl_after(heard.at.saturating_duration_since(self.start));
@@ -567,6 +598,7 @@ impl Round for Compare {
             servers: self.servers.clone(),
             agreement: self.agreed(now),
             is_complete: self.is_complete,
+            is_unfinished: self.unfinished > 0,
             finding: self.finding,
             nodes: self.nodes.clone(),
             rejection: self.rejection.take().or_else(|| self.unidentified()),
