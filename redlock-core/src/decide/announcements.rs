@@ -57,7 +57,7 @@ pub(crate) struct Servers {
     must_agree: bool,
     /// The label of this program.
     owner: Option<Owner>,
-    /// The servers of the nodes that have replied in this comparison.
+    /// The servers of the nodes that have replied in this comparison, or whose votes count.
     present: Vec<Option<ServerId>>,
     /// The time of the last reply of each node.
     replied: Vec<Instant>,
@@ -142,7 +142,8 @@ pub(crate) enum Announcement {
     Announce(Place),
     /// The place has the lists of this program.
     ///
-    /// A program renews only the list that it has read just now. A list that is renewed thus has no former server.
+    /// A program renews only the list that it has read just now, or whose votes it counts. So a list that is renewed has no
+    /// former server for longer than votes count without a reply.
     Renew(Place),
     /// The place has lists that may be the same, and that know less of them, or a server that was restarted. Or no
     /// program renews them any more, or votes cannot rely on them.
