@@ -115,9 +115,7 @@ impl World {
         assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}");
         Err(error.node_reports()[0].quarantine().expect("no vote").reason)
     }
-}
 
-impl World {
     /// Returns whether a program gets no lock, for whatever reason.
     fn attempt_is_in_vain(&self, program: &Program) -> bool {
         let request = program.redlock.lock("b", TTL).max_attempts(1);

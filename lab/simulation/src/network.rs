@@ -13,7 +13,8 @@
 //!
 //! Clients may check whether a server has lost locks ([`Network::set_longest_ttl`]). They look at the stamp of the server
 //! over every connection, and once a second. On streams they are notified of losses and of changes of the stamp, before later
-//! replies. With datagrams, a look follows each request. They also read the wall clock of the server behind every vote and every look.
+//! replies. With datagrams, a look follows each request. They also read the wall clock of the server behind every vote and
+//! every look.
 //!
 //! A message that meets a partition is lost. A client cannot clean up after a message that is delayed by more than a
 //! node timeout, or that arrives twice. The history records this for each request that is carried out.

@@ -155,6 +155,19 @@ fn an_idle_client_notices_a_clock_that_runs_fast_and_others_learn_of_it() {
     assert_eq!(Some(QuarantineReason::Recent), reason(new.node.status().quarantine), "the stamp is renewed");
 }
 
+/// The new client sends no request meanwhile, and its next regular look follows after a second.
+#[test]
+fn a_client_that_connects_after_a_step_learns_of_it_as_soon_as_another_one_does() {
+    let world = World::new(Transport::Streams);
+    let other = world.client();
+    world.server.step_clock(50);
+    let new = world.client();
+    assert_eq!(None, reason(new.node.status().quarantine), "it has not seen the step");
+    assert_eq!(JUMPED, reason(world.vote(&other)));
+    world.pass(SECOND / 4);
+    assert!(new.node.status().quarantine.is_some());
+}
+
 #[test]
 fn the_times_of_messages_are_no_jump() {
     let world = World::new(Transport::Streams);
