@@ -63,7 +63,7 @@ pub(crate) struct Compare {
     is_read: bool,
     finding: Finding,
     is_complete: bool,
-    /// The number of announcements that wait for other votes or for the last place, or are to be deleted there.
+    /// The number of announcements that wait for the last place, or are to be deleted there.
     unfinished: usize,
     rejection: Option<(usize, NodeError)>,
 }
@@ -205,7 +205,7 @@ impl Compare {
         if self.read_only {
             return;
         }
-        let is_withdrawn = self.keep(&known, now);
+        self.keep(&known, now);
         self.leave_out(&known, now);
         let announced = || known.iter().map(|node| &self.nodes[*node].announced);
         let claims = || announced().map(|announced| self.servers.claim(announced));
@@ -220,11 +220,6 @@ impl Compare {
             self.finding = self.finding.and(Finding::Unconfirmed);
         }
         self.agreement.observe(is_conflict, self.is_complete, now);
-        if is_withdrawn {
-            // No announcement changes before these votes no longer count.
-            self.unfinished += 1;
-            return;
-        }
         if !self.agreement.is_blocked() {
             self.copy(&known, now, io);
         }
@@ -234,22 +229,19 @@ impl Compare {
     }
 
     /// Keeps the servers in the lists whose votes count although the nodes do not reply, unless an announcement has [no
-    /// room](Servers::without_room) for them. Then their votes no longer count. Returns whether that applies to any vote.
-    fn keep(&mut self, known: &[usize], now: Instant) -> bool {
+    /// room](Servers::without_room) for them. Then their votes no longer count.
+    fn keep(&mut self, known: &[usize], now: Instant) {
         if !self.servers.must_agree() {
-            return false;
+            return;
         }
         let is_kept = |node: &usize| self.agreement.stands(*node, now) && !known.contains(node);
         let kept: Vec<_> = (0..self.nodes.len()).filter(is_kept).collect();
         self.servers.keep(&kept);
-        let mut withdrawn = Vec::new();
         for (place, listed) in self.listed(known) {
             let left_out = self.servers.without_room(&kept, place, &listed.token);
             self.servers.leave_out(&left_out);
-            withdrawn.extend(left_out);
+            self.agreement.withdraw(&left_out);
         }
-        self.agreement.withdraw(&withdrawn);
-        !withdrawn.is_empty()
     }
 
     /// Leaves nodes out for whose servers the announcements have [no room](Servers::without_room), if the votes of other nodes
