@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use redlock_testkit::{RedisServer, RedisServerBuilder};
@@ -34,20 +33,15 @@ impl WrongClock {
     pub fn with_rate(builder: RedisServerBuilder, rate: f64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        let (source, library, program) = (file("clock.c"), file("clock.so"), file("server"));
-        let ahead = file("ahead");
+        let (source, library, ahead) = (file("clock.c"), file("clock.so"), file("ahead"));
         fs::write(&ahead, 0_f64.to_ne_bytes()).unwrap();
         fs::write(&source, SOURCE).unwrap();
         let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o", &library, &source]).output();
         let compiled = compiled.expect("the tests of clocks need a C compiler, cc, in the PATH");
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-        let server = std::env::var("REDLOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let script = format!(
-            "#!/bin/sh\nCLOCK_RATE={rate} CLOCK_FILE={ahead} LD_PRELOAD={library} exec {server} \"$@\"\n"
-        );
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { server: builder.program(program).start(), folder }
+        let builder = builder.env("CLOCK_RATE", rate.to_string());
+        let builder = builder.env("CLOCK_FILE", ahead).env("LD_PRELOAD", library);
+        Self { server: builder.start(), folder }
     }
 
     /// Sets the clock to be this many seconds ahead of the clock at the start.

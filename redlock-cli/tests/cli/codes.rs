@@ -1,7 +1,6 @@
 //! Exit codes, output, and the environment of the command.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
 use redlock_testkit::RedisServer;
@@ -72,12 +71,8 @@ fn commands_that_cannot_be_executed_fail_before_any_request() {
     let expected = "command not found: --ttl; options go before RESOURCE";
     assert!(text(&found.stderr).contains(expected), "{found:?}");
     cluster.resume_all();
-    let script = |name: &str, content: &str| {
-        fs::write(cluster.path(name), content).unwrap();
-        fs::set_permissions(cluster.path(name), fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    script("bad", "#!/no/such/interpreter\n");
-    script("bare", "exit 9\n");
+    cluster.executable("bad", "#!/no/such/interpreter\n");
+    cluster.executable("bare", "exit 9\n");
     for (program, code) in [("./bad", 127), ("./bare", 9)] {
         assert_eq!(
             Some(code),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -82,15 +83,27 @@ impl Cluster {
         eventually(text, || fs::read_to_string(&path).ok()?.contains(text).then_some(()));
     }
 
+    /// Writes an executable file.
+    ///
+    /// Another process writes it. Linux executes no file that a process has open for writing, and each process that a
+    /// test starts has the open files of all other tests for a moment.
+    pub(crate) fn executable(&self, name: &str, content: &str) {
+        let mut install = Command::new("install");
+        install.args(["-m", "755", "/dev/stdin"]).arg(self.path(name)).stdin(Stdio::piped());
+        let mut install = install.spawn().unwrap();
+        install.stdin.take().unwrap().write_all(content.as_bytes()).unwrap();
+        assert!(install.wait().unwrap().success());
+    }
+
     /// Returns a copy of the program that every user may execute.
     pub(crate) fn for_all_users(&self) -> String {
         use std::os::unix::fs::PermissionsExt;
 
         let copy = self.path("redlock-copy");
-        fs::copy(env!("CARGO_BIN_EXE_redlock"), &copy).unwrap();
-        for path in [&copy, self.folder.path()] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
+        let mut install = Command::new("install");
+        install.args(["-m", "755", env!("CARGO_BIN_EXE_redlock")]).arg(&copy);
+        assert!(install.status().unwrap().success());
+        fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         copy.to_str().unwrap().to_owned()
     }
 

@@ -12,13 +12,7 @@ const GUIDE: &str = include_str!("../../../docs/commands-and-cron.md");
 fn write_script(cluster: &Cluster, part: &str) {
     let blocks = GUIDE.split("\n```").filter_map(|block| Some(block.split_once('\n')?.1));
     let script = blocks.into_iter().find(|block| block.contains(part)).expect("the guide has this script");
-    program(cluster, "script", script);
-}
-
-fn program(cluster: &Cluster, name: &str, content: &str) {
-    let path = cluster.path(name);
-    fs::write(&path, content).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    cluster.executable("script", script);
 }
 
 /// Returns a shell in which `redlock` is in the `PATH`.
@@ -39,7 +33,7 @@ fn a_script_locks_itself_once() {
     write_script(&cluster, "grep -qxF backup");
     let script = fs::read_to_string(cluster.path("script")).unwrap();
     let line = r#"echo "$1 $(redlock inspect backup > inspection; echo $?) $REDLOCK_HELD""#;
-    program(&cluster, "script", &format!("{script}\n{line}\n"));
+    cluster.executable("script", &format!("{script}\n{line}\n"));
     for (before, held) in [
         ("", "backup"),
         ("redlock run other", "backup"),
@@ -55,23 +49,24 @@ fn a_script_locks_itself_once() {
 fn a_script_runs_only_while_hold_has_the_lock() {
     let cluster = Cluster::new();
     write_script(&cluster, "hold --pid $$");
-    program(&cluster, "upload", "#!/bin/sh\necho > uploaded\n");
+    cluster.executable("upload", "#!/bin/sh\necho > uploaded\n");
     let run = || output(&mut shell(&cluster, "./script"));
     let exists = |name: &str| {
         let path = cluster.path(name);
         path.exists() && fs::remove_file(path).is_ok()
     };
 
-    program(&cluster, "build", "#!/bin/sh\necho > built; redlock inspect deploy > inspection; [ $? = 75 ]\n");
+    cluster
+        .executable("build", "#!/bin/sh\necho > built; redlock inspect deploy > inspection; [ $? = 75 ]\n");
     let found = run();
     assert_eq!((Some(0), ""), (found.status.code(), &*text(&found.stderr)), "{found:?}");
     assert!(exists("built") && exists("uploaded"));
     assert!(output(&mut cluster.redlock(["wait", "-w", "50", "deploy"])).status.success(), "released");
 
     let script = fs::read_to_string(cluster.path("script")).unwrap();
-    program(&cluster, "script", &script.replace("hold ", "hold --ttl 2 "));
+    cluster.executable("script", &script.replace("hold ", "hold --ttl 2 "));
     let break_it = "for port in $PORTS; do redis-cli -p $port DEL deploy; done > deleted";
-    program(&cluster, "build", &format!("#!/bin/bash\necho > built; {break_it}; sleep 1000\n"));
+    cluster.executable("build", &format!("#!/bin/bash\necho > built; {break_it}; sleep 1000\n"));
     let ports: Vec<_> = cluster.servers.iter().map(|server| server.port().to_string()).collect();
     let found = output(shell(&cluster, "exec ./script > out 2>&1").env("PORTS", ports.join(" ")));
     assert!(!found.status.success(), "stopped: {found:?}");

@@ -16,6 +16,7 @@ pub struct RedisServerBuilder {
     pub(super) socket: bool,
     pub(super) password: Option<String>,
     pub(super) args: Vec<String>,
+    pub(super) env: Vec<(String, String)>,
 }
 
 impl RedisServerBuilder {
@@ -92,6 +93,18 @@ impl RedisServerBuilder {
         self
     }
 
+    /// Sets an environment variable of the server.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().env("TZ", "UTC").start();
+    /// assert_eq!("PONG", server.command(&["PING"]));
+    /// ```
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
     /// Starts a server and waits until it replies.
     ///
     /// ```no_run
@@ -143,6 +156,7 @@ impl fmt::Debug for RedisServerBuilder {
             .field("socket", &self.socket)
             .field("password", &self.password.as_ref().map(|_| "(hidden)"))
             .field("args", &self.args)
+            .field("env", &self.env)
             .finish()
     }
 }

@@ -47,6 +47,7 @@ impl Process {
         let child = Command::new(&program)
             .arg(configuration)
             .args(&builder.args)
+            .envs(builder.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(otherwise)?)
             .stderr(output)
