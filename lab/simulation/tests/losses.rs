@@ -8,7 +8,7 @@ use redlock_core::node::{Begun, LockNode, Quarantine, QuarantineReason, Request}
 use redlock_core::runtime::Runtime;
 use redlock_simulation::experiment::{Experiment, Totals};
 use redlock_simulation::invariant::{Assumption, Invariant};
-use redlock_simulation::network::{Network, Transport};
+use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::plan::Faults;
 use redlock_simulation::server::{Persistence, Server};
 use redlock_testkit::sim::{Process, Simulation};
@@ -43,6 +43,7 @@ fn without_the_check_locks_overlap() {
 
 struct World {
     simulation: Simulation,
+    network: Network,
     server: Server,
     client: Process,
     node: std::sync::Arc<dyn LockNode>,
@@ -55,7 +56,7 @@ fn world(transport: Transport) -> World {
     network.set_longest_ttl(LONGEST_TTL);
     let client = simulation.process("client");
     let node = network.nodes(0).remove(0);
-    World { simulation, server, client, node }
+    World { simulation, network, server, client, node }
 }
 
 impl World {
@@ -109,5 +110,26 @@ fn a_server_counts_again_after_the_quarantine() {
             world.simulation.run_for(Quarantine::duration(LONGEST_TTL) + Duration::from_millis(100));
             assert!(world.is_admitted(), "{name}");
         }
+    }
+}
+
+/// The reply to a look is lost with the process of the server that has sent it.
+#[test]
+fn a_look_that_began_before_a_restart_admits_nothing() {
+    let world = world(Transport::Streams);
+    assert!(world.is_admitted());
+    // The client looks once a second, and each reply takes longer.
+    let slow = Duration::from_millis(1_500);
+    let replies = Traffic { least: slow, most: slow, ..Traffic::default() };
+    world.network.set_traffic(Direction::Replies, replies);
+    world.simulation.run_for(Duration::from_millis(1_200));
+    world.server.crash(Persistence::Nothing);
+    world.server.restart();
+    let until_the_next_reply = 2 * slow;
+    let mut waited = Duration::ZERO;
+    while waited < until_the_next_reply {
+        assert!(world.node.status().quarantine.is_some(), "after {waited:?}");
+        world.simulation.run_for(Duration::from_millis(50));
+        waited += Duration::from_millis(50);
     }
 }

@@ -41,8 +41,7 @@ pub(super) async fn notify(node: Weak<InUse>) {
         drop(me);
         changed.await;
         if let Some(me) = node.upgrade() {
-            let (generation, pushed) = (me.link().generation(), me.server.pushed());
-            let carried = Arc::clone(&**me).carry_changes(generation, pushed);
+            let carried = Arc::clone(&**me).carry_changes(me.server.pushed());
             me.network.0.world.spawn(Box::pin(carried));
         }
     }
@@ -50,13 +49,14 @@ pub(super) async fn notify(node: Weak<InUse>) {
 
 impl Shared {
     /// Carries a notification of changes over a connection.
-    async fn carry_changes(self: Arc<Self>, generation: u64, pushed: Pushed) {
+    async fn carry_changes(self: Arc<Self>, pushed: Pushed) {
+        let (connection, generation) = (self.connection(), self.link().generation());
         let Some(delay) = self.delay(Direction::Replies) else { return self.lose(generation) };
         self.network.0.world.sleep(delay).await;
         if self.is_cut(Direction::Replies) {
             return self.lose(generation);
         }
-        if self.link().carries(generation) {
+        if self.connection() == connection && self.link().carries(generation) {
             self.record_pushed(pushed);
         }
     }
@@ -86,6 +86,7 @@ impl Shared {
         // A new connection makes the state unchecked before the look begins.
         let (generation, incarnation) = self.connect().ok()?;
         self.admission();
+        let connection = self.connection();
         let begun = self.gate()?.begin(self.runtime.now());
         let (sent, truly_sent) = (self.runtime.now(), self.network.0.world.now());
         let (result, at_client) = oneshot::channel();
@@ -98,6 +99,10 @@ impl Shared {
             result.send(looked).ok();
         }));
         let looked = at_client.await.ok()??;
+        // A reply of an earlier process of the server does not arrive over the connection to the next one.
+        if self.connection() != connection {
+            return None;
+        }
         self.gate()?.looked(begun, &looked, sent, self.runtime.now());
         self.watch_clock(truly_sent, looked.clock.at);
         Some(())

@@ -120,6 +120,13 @@ impl redlock_wire::Connection for Connected {
         self.pipeline.timed(commands)
     }
 
+    fn timed_call(
+        &self,
+        command: Vec<u8>,
+    ) -> impl Future<Output = Result<(Reply, Option<Duration>), Failure>> + Send {
+        self.pipeline.timed_call(command)
+    }
+
     fn pushes(&self) -> bool {
         self.pushes != Pushes::None
     }
