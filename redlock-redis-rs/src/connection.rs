@@ -213,6 +213,13 @@ impl redlock_wire::Connection for Connection {
         self.pipeline.timed(requests)
     }
 
+    fn timed_call(
+        &self,
+        request: Vec<u8>,
+    ) -> impl Future<Output = Result<(Reply, Option<Duration>), Failure>> + Send {
+        self.pipeline.timed_call(request)
+    }
+
     fn pipeline(&self, requests: Vec<Vec<u8>>) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send {
         self.pipeline.call_all(requests)
     }

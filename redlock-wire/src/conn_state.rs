@@ -145,6 +145,11 @@ impl<K: Connection> Link<K> {
         checks: &Checks,
         runtime: &dyn Runtime,
     ) -> Result<Reply, Failure> {
+        if checks.behind == Behind::Nothing {
+            let (reply, clock) = self.checked(checks).send_one(request).await?;
+            self.apply_clock(checks, clock, runtime);
+            return Ok(reply);
+        }
         let mut replies = self.check_behind(vec![request], checks, runtime).await?;
         Ok(replies.swap_remove(0))
     }
@@ -188,6 +193,14 @@ impl<K: Connection> Link<K> {
             (Behind::Look(_), Some(_)) => gate.compare_found(look::read(&replies[votes..]).as_ref()),
             _ => {}
         }
+        self.apply_clock(checks, clock, runtime);
+        replies.truncate(votes);
+        Ok(replies)
+    }
+
+    /// Applies a reading of the server's clock behind votes.
+    fn apply_clock(&self, checks: &Checks, clock: Clock, runtime: &dyn Runtime) {
+        let gate = self.hub.gate();
         match clock {
             Clock::Shows(time) => checks.keeper.check_clock(gate, time, runtime),
             // This vote does not count; later ones do, as over a new connection.
@@ -197,8 +210,6 @@ impl<K: Connection> Link<K> {
             }
             Clock::NotRead => {}
         }
-        replies.truncate(votes);
-        Ok(replies)
     }
 
     /// Returns the parts of the connection that its restart admission needs.

@@ -66,6 +66,8 @@ pub(crate) struct Behavior {
     pub(crate) keeps_order: bool,
     /// The reply of `Connection::queues_at_first_poll`.
     pub(crate) queues_at_first_poll: bool,
+    /// The reply of `Connection::reports_flushes`.
+    pub(crate) reports_flushes: bool,
     /// The reply to `CLIENT`; `None` if the client has no RESP3.
     pub(crate) client: Option<Reply>,
     pub(crate) pttl: Reply,
@@ -98,6 +100,7 @@ impl Default for Behavior {
             get,
             keeps_order: true,
             queues_at_first_poll: false,
+            reports_flushes: false,
             client,
             pttl,
             stamp: None,
@@ -315,6 +318,10 @@ impl Connection for FakeConnection {
 
     fn queues_at_first_poll(&self) -> bool {
         self.fake.behavior().queues_at_first_poll
+    }
+
+    fn reports_flushes(&self) -> bool {
+        self.fake.behavior().reports_flushes
     }
 
     fn socket(&self) -> Option<&SocketHandle> {

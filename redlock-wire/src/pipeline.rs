@@ -91,15 +91,22 @@ impl Pipeline {
     /// # Errors
     ///
     /// - A [`Failure`]: a reply is missing.
-    pub async fn timed(&self, mut commands: Vec<Vec<u8>>) -> Result<(Vec<Reply>, Option<Duration>), Failure> {
-        let number = commands.len();
-        let bytes = if number == 1 { commands.pop().unwrap_or_default() } else { commands.concat() };
-        let mut replies = self.request(bytes, number, true).await?;
-        let time = match replies.pop() {
-            Some(Reply::Int(micros)) => u64::try_from(micros).ok().map(Duration::from_micros),
-            _ => None,
-        };
+    pub async fn timed(&self, commands: Vec<Vec<u8>>) -> Result<(Vec<Reply>, Option<Duration>), Failure> {
+        let mut replies = self.request(commands.concat(), commands.len(), true).await?;
+        let time = replies.pop().as_ref().and_then(clock_time);
         Ok((replies.into_vec(), time))
+    }
+
+    /// Same as [`timed`](Self::timed), for one command.
+    ///
+    /// # Errors
+    ///
+    /// - A [`Failure`]: the reply is missing.
+    pub async fn timed_call(&self, command: Vec<u8>) -> Result<(Reply, Option<Duration>), Failure> {
+        let mut replies = self.request(command, 1, true).await?;
+        let time = replies.pop().as_ref().and_then(clock_time);
+        let reply = replies.pop().ok_or_else(|| Failure::maybe_sent("the reply is missing"))?;
+        Ok((reply, time))
     }
 
     fn request(&self, bytes: Vec<u8>, commands: usize, timed: bool) -> Request<'_> {
@@ -125,6 +132,14 @@ impl Pipeline {
                 lost.await;
             }
         }
+    }
+}
+
+/// Returns the time of a reading of the clock, which the driver passes on in microseconds; `None` if it is an error.
+fn clock_time(time: &Reply) -> Option<Duration> {
+    match time {
+        Reply::Int(micros) => u64::try_from(*micros).ok().map(Duration::from_micros),
+        _ => None,
     }
 }
 

@@ -342,10 +342,24 @@ impl<K: Connection> Checked<'_, K> {
             return Ok((self.connection.pipeline(requests).await?, Clock::NotRead));
         }
         let (replies, time) = self.connection.timed(requests).await?;
+        Ok((replies, self.shown(time)))
+    }
+
+    /// Sends one request as [`send`](Self::send) does.
+    pub(crate) async fn send_one(&self, request: K::Packed) -> Result<(Reply, Clock), Failure> {
+        if !self.clock.load(Ordering::Relaxed) {
+            return Ok((self.connection.call(request).await?, Clock::NotRead));
+        }
+        let (reply, time) = self.connection.timed_call(request).await?;
+        Ok((reply, self.shown(time)))
+    }
+
+    /// Returns what a reading has shown. Without a time, the clock is not read again over this connection.
+    fn shown(&self, time: Option<Duration>) -> Clock {
         if time.is_none() {
             self.clock.store(false, Ordering::Relaxed);
         }
-        Ok((replies, time.map_or(Clock::Denied, Clock::Shows)))
+        time.map_or(Clock::Denied, Clock::Shows)
     }
 
     /// Sends requests as [`send`](Self::send) does. The reading bounds later ones.

@@ -102,9 +102,12 @@ impl World {
     /// Starts a request with a reading of the clock, whose time in microseconds is the last number.
     fn timed(&self, commands: &[&str]) -> Call {
         let pipeline = Arc::clone(&self.pipeline);
-        let commands = commands.iter().map(|command| command.as_bytes().to_vec()).collect();
+        let commands: Vec<_> = commands.iter().map(|command| command.as_bytes().to_vec()).collect();
         started(async move {
-            let (mut replies, time) = pipeline.timed(commands).await?;
+            let (mut replies, time) = match &commands[..] {
+                [one] => pipeline.timed_call(one.clone()).await.map(|(reply, time)| (vec![reply], time))?,
+                _ => pipeline.timed(commands).await?,
+            };
             replies.push(time.map_or(Reply::Nil, |time| Reply::Int(time.as_micros().try_into().unwrap())));
             Ok(replies)
         })

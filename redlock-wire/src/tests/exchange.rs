@@ -197,13 +197,22 @@ async fn votes_count_although_the_clock_must_not_be_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vote_without_the_reading_that_was_permitted_before_does_not_count() {
-    let (fake, node) = checked_node();
-    fake.is(|behavior| behavior.stamp = Some("1 run 0 5 1000"));
-    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
-    fake.is(|behavior| behavior.ahead = None);
-    assert_eq!(Some(QuarantineReason::NotChecked), reason(lock(&node).await.unwrap()));
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(node::Reply::Granted, lock(&node).await.unwrap(), "as over a connection without the right");
+    // With pushes in order, only the clock is read behind a vote, and otherwise the stamp, too.
+    for reports_flushes in [false, true] {
+        let (fake, node) = checked_node();
+        fake.is(|behavior| {
+            (behavior.stamp, behavior.reports_flushes) = (Some("1 run 0 5 1000"), reports_flushes);
+        });
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+        fake.is(|behavior| behavior.ahead = None);
+        assert_eq!(Some(QuarantineReason::NotChecked), reason(lock(&node).await.unwrap()));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(
+            node::Reply::Granted,
+            lock(&node).await.unwrap(),
+            "as over a connection without the right"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
