@@ -437,7 +437,8 @@ impl Builder {
     ///
     /// The default is `false`, because the setting has these costs:
     ///
-    /// - The first request takes up to five more round trips: lists are compared first.
+    /// - The first request takes four more round trips, and up to ten if announcements are replaced: lists are compared
+    ///   first.
     /// - Nodes that reject the comparison have no votes, and neither have those whose servers do not state an
     ///   [identity](crate::node::ServerId).
     /// - After the last program with another list has ended, a program gets no lock for up to 45 s, because

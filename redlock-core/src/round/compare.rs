@@ -229,7 +229,8 @@ impl Compare {
     }
 
     /// Keeps the servers in the lists whose votes count although the nodes do not reply, unless an announcement has [no
-    /// room](Servers::without_room) for them. Then their votes no longer count.
+    /// room](Servers::without_room) for them. Then their votes no longer count once the comparison has ended. Until then,
+    /// the announcements that it replaces carry their servers.
     fn keep(&mut self, known: &[usize], now: Instant) {
         if !self.servers.must_agree() {
             return;
