@@ -2,7 +2,7 @@
 //!
 //! The nodes reply at once, so everything happens in the calling thread, whose allocations are counted. Each request
 //! takes one allocation: the boxed future of its reply. The core makes the others.
-#![cfg(not(feature = "metrics"))] // each vote would cost a label; `scripts/test` runs this without the feature
+#![cfg(not(feature = "metrics"))] // each vote would cost a label; `scripts/test features` runs this without it
 #![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // a panic fails the test
 
 use std::future::{Future, ready};

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)] // a panic fails the test
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
+#[path = "client/common/mod.rs"]
+#[allow(dead_code)] // only a part is needed here
 mod common;
 
 use std::sync::Arc;
