@@ -26,7 +26,8 @@
 //!   counts no vote of it, until no program announces the former one any more. It still announces its list on the server,
 //!   and counts no other new vote before: another list may be there.
 //! - A vote may count although its node does not reply. If an announcement on another node has no room for its server, it no
-//!   longer counts after the comparison. So the votes that a program counts at one time are all of one list that excludes that announcement.
+//!   longer counts after the comparison. So the votes that a program counts at one time are all of one list that excludes
+//!   that announcement.
 //! - No program deletes such an announcement when it ends. While it replaces one, the new one is in the place of
 //!   neighbours. If these have announced their lists there, it is in the last place for some seconds.
 //! - Programs without the setting have another announcement of the same list, on which no vote relies. The other programs

@@ -93,7 +93,10 @@ impl RedisServerBuilder {
         self
     }
 
-    /// Sets an environment variable of the server.
+    /// Sets an environment variable of the server. The last value of a name counts.
+    ///
+    /// The server also has the other variables of this process. The values are shown by `Debug`, as those of
+    /// [`arg`](Self::arg) are.
     ///
     /// ```no_run
     /// # use redlock_testkit::RedisServer;
