@@ -57,19 +57,24 @@ pub(super) fn expectations(experiment: &Experiment) -> Expectations {
     Expectations {
         settled_after: SETTLED_AFTER,
         woken_within: told_within + dead,
-        served_within: match (experiment.keeps_places(), notifications.lost > 500) {
-            (true, false) => Some(MINUTE * 2 / 3),
-            (true, true) => Some(MINUTE),
-            // Without places there is no order. A client whose notifications are late has its turn by chance.
-            (false, false) if !is_told => Some(MINUTE),
-            (false, false) => Some(MINUTE * 2 / 3),
-            // A client that polls may always lose against others that acquire the lock again at once.
-            (false, true) => None,
-        },
+        served_within: served_within(experiment.keeps_places(), &notifications),
         overtaken_at_most: is_ordered.then_some(1),
         // Clients of the whole stack connect again after up to a second, in any order.
         connected_within: if experiment.whole { Duration::from_secs(1) } else { Duration::ZERO },
         blind: notifications.spurious > 0,
+    }
+}
+
+/// Returns the longest time that a client may wait beside others that acquire again at once, if there is one.
+fn served_within(keeps_places: bool, notifications: &Notifications) -> Option<Duration> {
+    let polls = notifications.lost > 500;
+    match (keeps_places, polls) {
+        // A client that polls may always lose against others.
+        (false, true) => None,
+        (true, true) => Some(MINUTE),
+        // Without places there is no order. A client whose notifications are late has its turn by chance.
+        (false, false) if notifications.late > 0 => Some(MINUTE),
+        (_, false) => Some(MINUTE * 2 / 3),
     }
 }
 
