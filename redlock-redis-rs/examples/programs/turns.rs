@@ -14,16 +14,18 @@ use crate::records::{self, Recorder, millis, nanos, now, urls};
 const TTL: Duration = Duration::from_secs(10);
 
 /// The lock of each task.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Lock {
     One,
+    /// On the second resource of `Two`.
+    Other,
     /// On two resources.
     Two,
     Read,
     Write,
 }
 
-const LOCKS: [Lock; 4] = [Lock::One, Lock::Two, Lock::Read, Lock::Write];
+const LOCKS: [Lock; 5] = [Lock::One, Lock::Other, Lock::Two, Lock::Read, Lock::Write];
 
 /// The tasks of one process, the time that each spends between two locks, the delay of a round trip to the servers, and
 /// the lock of each.
@@ -47,6 +49,8 @@ pub(crate) fn measure(seconds: u64, hold: Duration) {
     group("3 processes of 1 task", &[tasks(1); 3], seconds, hold);
     let both = Contender { lock: Lock::Two, ..tasks(1) };
     group("1 task that locks two resources, 4 tasks", &[both, tasks(4)], seconds, hold);
+    let other = Contender { lock: Lock::Other, ..tasks(4) };
+    group("1 task that locks two resources, 4 tasks for each of them", &[both, tasks(4), other], seconds, hold);
     let (reader, writers) =
         (Contender { lock: Lock::Read, ..tasks(1) }, Contender { lock: Lock::Write, ..tasks(4) });
     group("1 reader, 4 writers", &[reader, writers], seconds, hold);
@@ -84,7 +88,7 @@ fn group_with_down(down: usize, name: &str, contenders: &[Contender], seconds: u
     }
     let mut turns: Vec<_> = records::read::<4>(directory.path()).into_iter().map(|(_, turn)| turn).collect();
     turns.sort_unstable();
-    let overlaps = turns.windows(2).filter(|pair| pair[1][0] < pair[0][1]).count();
+    let overlaps = overlaps(&turns, contenders, Lock::One) + overlaps(&turns, contenders, Lock::Other);
     let total = turns.len();
     let computed = 1e6 * servers[down..].iter().map(computed).sum::<f64>() / total as f64;
     let rate = total as u64 / seconds;
@@ -97,6 +101,14 @@ fn group_with_down(down: usize, name: &str, contenders: &[Contender], seconds: u
         let share = 100.0 * of.len() as f64 / total as f64;
         println!("  {tasks:2} tasks: {share:4.1} % of the turns, longest wait {:.0} ms", millis(longest));
     }
+}
+
+/// Returns how many turns overlap with the one before, on the resource of `lock`.
+fn overlaps(turns: &[[u64; 4]], contenders: &[Contender], lock: Lock) -> usize {
+    let another = if lock == Lock::One { Lock::Other } else { Lock::One };
+    let lock_of = |turn: &[u64; 4]| contenders[usize::try_from(turn[3]).unwrap()].lock;
+    let of: Vec<_> = turns.iter().filter(|turn| lock_of(turn) != another).collect();
+    of.windows(2).filter(|pair| pair[1][0] < pair[0][1]).count()
 }
 
 /// Returns the seconds that a server has computed.
@@ -159,6 +171,7 @@ async fn acquire(redlock: &Redlock, lock: Lock) -> Held {
     let rw_lock = || redlock.rw_lock("turns").unwrap();
     match lock {
         Lock::One => Held::Owned(redlock.lock("turns", TTL).wait_unbounded().await.unwrap()),
+        Lock::Other => Held::Owned(redlock.lock("others", TTL).wait_unbounded().await.unwrap()),
         Lock::Two => Held::Owned(redlock.lock(["turns", "others"], TTL).wait_unbounded().await.unwrap()),
         Lock::Read => Held::Read(rw_lock().read(TTL).wait_unbounded().await.unwrap()),
         Lock::Write => Held::Owned(rw_lock().write(TTL).wait_unbounded().await.unwrap().into_any()),
