@@ -52,7 +52,7 @@ pub(crate) mod tokio;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -125,12 +125,7 @@ pub(crate) async fn sleep_until(runtime: &dyn Runtime, deadline: Instant) {
 
 /// Sleeps until `deadline`, or until `event` is notified.
 pub(crate) async fn sleep_until_or(runtime: &dyn Runtime, deadline: Instant, event: EventListener) {
-    let (mut timer, mut event) = (pin!(sleep_until(runtime, deadline)), event);
-    poll_fn(|cx| match timer.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => Pin::new(&mut event).poll(cx),
-    })
-    .await;
+    first(sleep_until(runtime, deadline), event).await;
 }
 
 /// A timer that can be set again at each poll.
@@ -176,6 +171,16 @@ pub(crate) async fn both<A: Future, B: Future>(one: A, two: B) -> (A::Output, B:
                 Poll::Pending
             }
         }
+    })
+    .await
+}
+
+/// Returns the output of the future that is ready first. `one` is polled before `two`.
+pub(crate) async fn first<T>(one: impl Future<Output = T>, two: impl Future<Output = T>) -> T {
+    let (mut one, mut two) = (pin!(one), pin!(two));
+    poll_fn(|cx| match one.as_mut().poll(cx) {
+        Poll::Pending => two.as_mut().poll(cx),
+        ready @ Poll::Ready(_) => ready,
     })
     .await
 }

@@ -5,7 +5,7 @@
 //! the nodes, if they support that.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::client::handle::Handle;
 use crate::client::held::Held;
 use crate::client::keep_alive::{KeepAlive, keep_alive};
-use crate::client::waiter::Waiter;
+use crate::client::waiter::{Queued, Waiter};
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
 use crate::decide::grace::Grace;
@@ -24,7 +24,7 @@ use crate::queue::local_queue::QueuePlace;
 use crate::round::acquire::Acquire;
 use crate::round::engine::{Run, run};
 use crate::round::failure::{Cause, Failure};
-use crate::runtime::{LONGEST_SLEEP, let_others_run, random, sleep_until};
+use crate::runtime::{LONGEST_SLEEP, first, let_others_run, random, sleep_until};
 use crate::telemetry;
 use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
@@ -254,19 +254,15 @@ impl CheckedRequest {
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
-                unconfirmed = Box::pin(self.in_turn(place, policy)).await?;
+                let queued = Queued::new(place, &mut waiter, self.standing(start, policy));
+                unconfirmed = Box::pin(self.in_turn(queued, policy)).await?;
                 just_now = None;
-                if let Some(entered) = place.take_entered() {
-                    waiter.enter(self.standing(start, policy), entered);
-                }
             }
         }
         if handle.compare_node_lists().await {
             just_now = None;
         }
-        let mut watcher = None;
-        let mut backoff = Backoff::new(policy);
-        let mut collisions = 0;
+        let (mut watcher, mut backoff, mut collisions) = (None, Backoff::new(policy), 0);
         // A request that does not wait repeats its attempt only while the votes are split.
         let mut repetitions = policy.does_not_wait(start).then(Repetitions::default);
         // The last attempt, if another client held the lock.
@@ -281,7 +277,10 @@ impl CheckedRequest {
                     just_now = None;
                     match self.permit(self.permit_until(start, policy)).await {
                         Ok(permit) => permit,
-                        Err(error) => return Err(contended.map_or(error, |failure| self.error(failure))),
+                        Err(error) if error.kind() == ErrorKind::Overloaded => {
+                            return Err(contended.map_or(error, |failure| self.error(failure)));
+                        }
+                        Err(error) => return Err(error),
                     }
                 }
             };
@@ -378,8 +377,8 @@ impl CheckedRequest {
     /// Waits for the turn among the tasks of this process, within the retry policy.
     ///
     /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
-    async fn in_turn(&self, place: &mut QueuePlace, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
-        let handle = &self.handle;
+    async fn in_turn(&self, queued: Queued<'_, '_>, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
+        let (handle, place) = (&self.handle, &mut *queued.place);
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
             Waited::Closed => Err(Error::closed()),
             Waited::TimedOut => {
@@ -563,14 +562,13 @@ pub(super) async fn in_time<T>(
 
 /// Returns the output of `wait`; `None` if the client is closed first. The next attempt then reports the closing.
 pub(super) async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>) -> Option<T> {
-    let mut closing = handle.listen_for_closing();
+    let closing = handle.listen_for_closing();
     if handle.is_closed() {
         return None;
     }
-    let mut wait = pin!(wait);
-    poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Pin::new(&mut closing).poll(cx).map(|()| None),
+    first(async { Some(wait.await) }, async {
+        closing.await;
+        None
     })
     .await
 }

@@ -12,6 +12,7 @@ use crate::node::LockNode;
 use crate::runtime::Runtime;
 use crate::types::error::Error;
 use crate::types::owner::Owner;
+use crate::types::ttl::Ttl;
 
 /// A builder of a [`Redlock`] from nodes and settings.
 ///
@@ -187,9 +188,9 @@ impl Builder {
 
     /// Sets how long one node may take to reply.
     ///
-    /// The default is 200 ms; the minimum is 1 ms. Each lock uses at most half of its TTL. Choose a value that is small
-    /// compared to the TTL, and large compared to a round trip. A long timeout costs nothing while a quorum replies
-    /// sooner.
+    /// The default is 200 ms; the minimum is 1 ms, and the maximum 24 days. Each lock uses at most half of its TTL. Choose
+    /// a value that is small compared to the TTL, and large compared to a round trip. A long timeout costs nothing while a
+    /// quorum replies sooner.
     ///
     /// The timeout measures the nodes, not this process. After a pause of the process, it reads the replies that
     /// arrived in the pause before a node counts as silent. The timeout then takes longer. It also takes up to three
@@ -491,11 +492,14 @@ impl Builder {
     /// - The node timeout, the number of attempts, the clock drift factor or the owner label is out of bounds.
     pub fn build(self) -> Result<Redlock, Error> {
         let (nodes, quorums) = listed(self.nodes, self.previous_nodes)?;
-        if self.node_timeout < Duration::from_millis(1) {
-            let timeout = self.node_timeout;
-            return Err(Error::invalid(format!(
-                "a node timeout of {timeout:?} is too short; the minimum is 1 ms"
-            )));
+        let (timeout, longest) = (self.node_timeout, Ttl::MAX.as_duration());
+        if timeout < Duration::from_millis(1) {
+            let message = format!("a node timeout of {timeout:?} is too short; the minimum is 1 ms");
+            return Err(Error::invalid(message));
+        }
+        if timeout > longest {
+            let message = format!("a node timeout of {timeout:?} is too long; the maximum is 24 days");
+            return Err(Error::invalid(message));
         }
         if self.max_concurrent_attempts == 0 {
             return Err(Error::invalid("max_concurrent_attempts is 0; the minimum is 1"));

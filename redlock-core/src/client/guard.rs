@@ -138,7 +138,12 @@ impl<K: Kind> Guard<K> {
     }
 
     pub(crate) fn new(held: Held, extra: K::Extra) -> Self {
-        let counted = Counted::guard(K::NAME, &held.lease.record.claim);
+        Self::counted_as(K::NAME, held, extra)
+    }
+
+    /// Creates a guard that metrics count as one of this kind.
+    pub(crate) fn counted_as(kind: &'static str, held: Held, extra: K::Extra) -> Self {
+        let counted = Counted::guard(kind, &held.lease.record.claim);
         Self { held, extra, counted }
     }
 }

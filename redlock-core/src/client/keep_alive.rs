@@ -5,9 +5,7 @@
 //! clock itself. Thus if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
 //! lease, and ends with it.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::pin::pin;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -22,7 +20,7 @@ use crate::node::ConnectionId;
 use crate::queue::limiter::Permit;
 use crate::round::extend::Extension;
 use crate::round::nodes::Peer;
-use crate::runtime::{random, sleep_until_or};
+use crate::runtime::{first, random, sleep_until_or};
 use crate::telemetry;
 use crate::types::error::ErrorKind;
 use crate::types::instant::Instant;
@@ -285,15 +283,16 @@ impl RenewalTask {
         }
         let mut permit = pin!(Permit::wait(limiter, class));
         loop {
-            let mut changed = self.lease.record.listen();
+            let changed = self.lease.record.listen();
             if !self.lease.record.is_kept_by(self.epoch, self.now()) {
                 return None;
             }
-            let permit = poll_fn(|cx| match permit.as_mut().poll(cx) {
-                Poll::Ready(permit) => Poll::Ready(Some(permit)),
-                Poll::Pending => Pin::new(&mut changed).poll(cx).map(|()| None),
-            });
-            if let Some(permit) = permit.await {
+            let look = self.now() + limiter.poll_interval();
+            let wake = async {
+                sleep_until_or(&*self.lease.handle.runtime, look, changed).await;
+                None
+            };
+            if let Some(permit) = first(async { Some(permit.as_mut().await) }, wake).await {
                 return self.lease.record.is_kept_by(self.epoch, self.now()).then_some(permit);
             }
         }

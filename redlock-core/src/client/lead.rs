@@ -6,11 +6,9 @@
 mod leadership;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::ops::ControlFlow;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 
 use self::leadership::Reset;
 pub use self::leadership::{Leadership, LeadershipState};
@@ -23,7 +21,7 @@ use crate::client::request::LockRequest;
 use crate::client::run::{self, End};
 use crate::client::run_error::RunError;
 use crate::decide::candidacy;
-use crate::runtime::random;
+use crate::runtime::{first, random};
 use crate::telemetry;
 use crate::types::error::Error;
 
@@ -242,17 +240,16 @@ where
 
 /// Returns the output of `work`; `None` if the client is closed first.
 async fn until_closed<T>(handle: &Handle, work: impl Future<Output = T>) -> Option<T> {
-    let mut closing = handle.listen_for_closing();
+    let closing = handle.listen_for_closing();
     if handle.is_closed() {
         return None;
     }
-    let mut work = pin!(work);
+    let closed = async {
+        closing.await;
+        None
+    };
     // The closing is checked first, because the work may be ready again and again.
-    poll_fn(|cx| match Pin::new(&mut closing).poll(cx) {
-        Poll::Ready(()) => Poll::Ready(None),
-        Poll::Pending => work.as_mut().poll(cx).map(Some),
-    })
-    .await
+    first(closed, async { Some(work.await) }).await
 }
 
 /// Releases the lock. If too few nodes reply, the release continues in the background.

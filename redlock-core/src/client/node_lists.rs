@@ -11,7 +11,6 @@
 //! stays until it expires: other programs with the same list rely on it.
 
 use std::future::{Future, poll_fn};
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +27,7 @@ use crate::decide::quorums::Quorums;
 use crate::round::compare::{Compare, Compared, Retract, Seen as NodeSeen, name};
 use crate::round::engine::run;
 use crate::round::nodes::Nodes;
-use crate::runtime::Alarm;
+use crate::runtime::{Alarm, both, first, sleep_until_or};
 use crate::sync::{Mutex, locked};
 use crate::telemetry;
 use crate::types::node_list::NodeListDifference;
@@ -61,7 +60,7 @@ pub(crate) struct NodeLists {
     /// The last difference that was found, until a complete comparison finds none.
     difference: Mutex<Option<NodeListDifference>>,
     /// The announcements of this program.
-    announced: Mutex<Vec<Token>>,
+    announced: Mutex<Option<[Token; 2]>>,
     /// True once missing rights were logged.
     rejected: AtomicBool,
     /// True once the lists were compared by the task.
@@ -111,18 +110,21 @@ impl NodeLists {
     }
 
     /// Waits for the first comparison, or until the client is closed.
-    pub(crate) async fn first(&self, nodes: &Nodes) {
+    ///
+    /// The runtime of the task may drop it meanwhile. Then the task starts again, in the runtime of this call.
+    pub(crate) async fn first(self: &Arc<Self>, nodes: &Arc<Nodes>) {
         let mut closing = nodes.listen_for_closing();
         loop {
-            let mut changed = self.changed.listen();
+            let changed = self.changed.listen();
             if !self.is_awaited(nodes) || nodes.is_closed() {
                 return;
             }
-            poll_fn(|cx| match Pin::new(&mut changed).poll(cx) {
-                Poll::Pending => Pin::new(&mut closing).poll(cx),
-                ready @ Poll::Ready(()) => ready,
-            })
-            .await;
+            self.start(nodes);
+            if !self.runs.load(Ordering::Relaxed) {
+                // There is no runtime to run it.
+                return;
+            }
+            first(changed, &mut closing).await;
         }
     }
 
@@ -176,7 +178,7 @@ impl NodeLists {
             let before = *locked(&self.difference);
             let compared = self.compare(nodes, false).await;
             *locked(&self.announced) =
-                [compared.servers.place(), Place::Other].map(|it| compared.servers.token(it)).into();
+                Some([compared.servers.place(), Place::Other].map(|it| compared.servers.token(it)));
             self.compared.store(true, Ordering::Relaxed);
             self.changed.notify(usize::MAX);
             let is_open = match compared.finding {
@@ -207,17 +209,13 @@ impl NodeLists {
         if nodes.agreement.is_some() {
             return;
         }
-        let (end, mut alarm) = (nodes.now() + nodes.rules.node_timeout, Alarm::default());
+        let end = nodes.now() + nodes.rules.node_timeout;
         loop {
-            let mut changed = self.changed.listen();
+            let changed = self.changed.listen();
             if !self.runs.load(Ordering::Relaxed) || nodes.now() >= end {
                 break;
             }
-            poll_fn(|cx| match Pin::new(&mut changed).poll(cx) {
-                Poll::Pending => alarm.poll_at(&*nodes.runtime, end, cx),
-                ready @ Poll::Ready(()) => ready,
-            })
-            .await;
+            sleep_until_or(&*nodes.runtime, end, changed).await;
         }
         self.retract(nodes).await;
     }
@@ -227,12 +225,19 @@ impl NodeLists {
         if nodes.agreement.is_some() {
             return;
         }
-        let mut announced = mem::take(&mut *locked(&self.announced));
-        announced.dedup();
-        for token in announced {
+        let Some([own, shared]) = locked(&self.announced).take() else { return };
+        let retract = |token: Token| {
             let round = Retract::new(nodes.rules, token);
-            run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none()).await;
-        }
+            run(nodes, round, nodes.now(), nodes.rules.node_timeout, Span::none())
+        };
+        // Without a label of the program there is one announcement.
+        let other = (shared != own).then(|| retract(shared));
+        both(retract(own), async {
+            if let Some(other) = other {
+                other.await;
+            }
+        })
+        .await;
     }
 
     /// Records and reports the result of a comparison.

@@ -129,7 +129,7 @@ impl<K: Sole> LockRequest<K> {
         let guard = match acquire(&request, start, policy).await {
             Ok(Decided::Acquired(held)) => {
                 request.record(start, None);
-                Guard::<Exclusive>::new(held, ())
+                Guard::<Exclusive>::counted_as(K::NAME, held, ())
             }
             Ok(Decided::Elsewhere(holder)) => {
                 request.record(start, Some(ErrorKind::Contended));

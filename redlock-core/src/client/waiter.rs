@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::decide::pending_release::WriteState;
 use crate::decide::standing::Standing;
+use crate::queue::local_queue::QueuePlace;
 use crate::round::Cleanup;
 use crate::round::nodes::Nodes;
 use crate::types::claim::Claim;
@@ -30,7 +31,7 @@ impl<'a> Waiter<'a> {
     }
 
     /// Takes over a place that a release of this process has entered. `first` is that of a request without a place.
-    pub(super) fn enter(&mut self, first: Option<Standing>, place: Token) {
+    fn enter(&mut self, first: Option<Standing>, place: Token) {
         self.keep(first.map(|standing| standing.entered(place)), None);
     }
 
@@ -67,6 +68,35 @@ impl<'a> Waiter<'a> {
         for node in (0..nodes.peers.len()).filter(|node| nodes.peers[*node].profile.places) {
             let (due, release) = (nodes.now(), WriteState::default().pending_release());
             nodes.clean_up(Cleanup { node, due, claim: claim.clone(), release });
+        }
+    }
+}
+
+/// A request that waits for its turn among the tasks of its process.
+///
+/// The release of the task before it may enter it on the nodes. However this wait ends, also if its future is dropped, the
+/// waiter takes that place over.
+pub(super) struct Queued<'q, 'a> {
+    pub(super) place: &'q mut QueuePlace,
+    waiter: &'q mut Waiter<'a>,
+    /// The request, without a place.
+    first: Option<Standing>,
+}
+
+impl<'q, 'a> Queued<'q, 'a> {
+    pub(super) fn new(
+        place: &'q mut QueuePlace,
+        waiter: &'q mut Waiter<'a>,
+        first: Option<Standing>,
+    ) -> Self {
+        Self { place, waiter, first }
+    }
+}
+
+impl Drop for Queued<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(entered) = self.place.take_entered() {
+            self.waiter.enter(self.first.take(), entered);
         }
     }
 }

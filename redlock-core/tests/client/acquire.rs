@@ -308,3 +308,13 @@ fn resources_that_a_node_cannot_lock_together_are_rejected_before_anything_is_se
         assert_eq!("[\"catalog\", \"catalog:writer\"] are apart", error.to_string());
     });
 }
+
+#[test]
+fn node_timeouts_out_of_bounds_are_rejected() {
+    with_five(async |world| {
+        for bad in [Duration::ZERO, 999 * MS / 1000, Duration::from_secs(24 * 86_400) + MS, Duration::MAX] {
+            let error = builder(&world.process, &world.nodes).node_timeout(bad).build().unwrap_err();
+            assert_eq!(ErrorKind::InvalidInput, error.kind(), "{error}");
+        }
+    });
+}

@@ -1,11 +1,18 @@
 //! More requests than may be in flight at once.
 
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::common::{MS, NODE_TIMEOUT, TTL, World, builder, with_five};
 use futures_util::future::{join4, poll_immediate};
-use redlock_core::{Error, ErrorKind, Guard, KeepAlive, Redlock};
+use redlock_core::node::{LockNode, Token, Ttl};
+use redlock_core::runtime::{BoxFuture, Instant, Runtime};
+use redlock_core::{Builder, Error, ErrorKind, Guard, KeepAlive, Redlock};
+use redlock_testkit::sim::Process;
 use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// Creates a client of the same nodes with at most `max` attempts in flight.
@@ -249,6 +256,95 @@ fn a_burst_after_an_idle_time_is_served() {
             let ended = std::mem::take(&mut *ended.lock().unwrap());
             assert_eq!(100, ended.iter().filter(|(_, result)| result.is_ok()).count());
         }
+        nothing_left(&world, &redlock).await;
+    });
+}
+
+/// The last attempt was denied, so the wait for a permit could end with that error as well.
+#[test]
+fn a_request_that_was_denied_before_ends_as_closed() {
+    with_five(async |world| {
+        let foreign = Token::from_bytes("foreign");
+        world.nodes.iter().for_each(|node| node.inner().set_holder("a", foreign.clone(), Ttl::MAX));
+        let redlock = bounded(&world, 1);
+        let (there, kind) = (redlock.clone(), Arc::new(Mutex::new(None)));
+        let ended = Arc::clone(&kind);
+        world.spawn(async move {
+            let error = there.lock("a", TTL).await.unwrap_err();
+            *ended.lock().unwrap() = Some(error.kind());
+        });
+        world.settle().await;
+        assert_eq!(vec![1; 5], world.request_counts(Operation::Acquire));
+        world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
+        let mut stalled = redlock.lock("b", TTL).into_future();
+        assert!(poll_immediate(&mut stalled).await.is_none());
+        // The request makes its next attempt meanwhile, and waits for the permit.
+        world.sleep(NODE_TIMEOUT + MS).await;
+        let closing = redlock.clone();
+        world.spawn(async move { assert_eq!(0, closing.close().await) });
+        world.sleep(MS).await;
+        assert_eq!(Some(ErrorKind::Closed), *kind.lock().unwrap());
+        drop(stalled);
+        world.nodes.iter().for_each(FakeNode::clear_faults);
+        world.sleep(MS).await;
+    });
+}
+
+/// A runtime that stops polling some of its tasks, as one does that is not driven any more.
+#[derive(Clone, Debug)]
+struct Stalling {
+    process: Process,
+    /// The number of tasks so far.
+    tasks: Arc<AtomicU32>,
+    /// The tasks that are not polled any more.
+    stalled: Arc<Mutex<Range<u32>>>,
+}
+
+impl Runtime for Stalling {
+    fn now(&self) -> Instant {
+        self.process.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+        self.process.sleep(duration)
+    }
+
+    fn spawn(&self, mut task: BoxFuture<()>) {
+        let (number, stalled) = (self.tasks.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.stalled));
+        self.process.spawn(Box::pin(poll_fn(move |cx| {
+            let is_stalled = stalled.lock().unwrap().contains(&number);
+            if is_stalled { Poll::Pending } else { task.as_mut().poll(cx) }
+        })));
+    }
+}
+
+#[test]
+fn a_renewal_begins_although_another_one_is_stalled() {
+    with_five(async |world| {
+        let (tasks, stalled) = (Arc::<AtomicU32>::default(), Arc::new(Mutex::new(0..0)));
+        let runtime = Stalling {
+            process: world.process.clone(),
+            tasks: Arc::clone(&tasks),
+            stalled: Arc::clone(&stalled),
+        };
+        let nodes = world.nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+        let builder = Builder::new(Arc::new(runtime)).nodes(nodes).node_timeout(NODE_TIMEOUT);
+        let redlock = builder.max_concurrent_attempts(1).build().unwrap();
+        let first = tasks.load(Ordering::Relaxed);
+        let one = redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let of_one = first..tasks.load(Ordering::Relaxed);
+        world.sleep(TTL / 10).await;
+        let two = redlock.lock("b", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        delay(&world, Operation::Extend, NODE_TIMEOUT / 2);
+        while world.request_counts(Operation::Extend) == vec![0; 5] {
+            world.sleep(MS).await;
+        }
+        *stalled.lock().unwrap() = of_one;
+        world.nodes.iter().for_each(FakeNode::clear_faults);
+        world.sleep(TTL * 2).await;
+        assert_eq!((false, true), (one.is_held(), two.is_held()));
+        *stalled.lock().unwrap() = 0..0;
+        drop((one, two));
         nothing_left(&world, &redlock).await;
     });
 }

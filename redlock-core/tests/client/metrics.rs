@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::common::{MS, TTL, World, foreign_claim, is_pending, with_five};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use redlock_core::KeepAlive;
 use redlock_core::node::Ttl;
+use redlock_core::{Error, JobOutcome, KeepAlive};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// Counters and durations in whole milliseconds. The key is the name of the metric with its labels.
@@ -167,6 +167,20 @@ fn locks_count_as_held_while_their_guards_exist() {
         assert_eq!(-1.0, change());
         world.redlock.lock("c", TTL).run(async |_| assert_eq!(1.0, change())).await.unwrap();
         assert_eq!(-1.0, change());
+    });
+}
+
+#[test]
+fn a_writer_that_runs_once_per_period_counts_as_a_writer() {
+    recorded(async |world, recorder| {
+        let catalog = world.redlock.rw_lock("catalog").unwrap();
+        let held = || -> Vec<_> {
+            let names = changes(&recorder).into_iter().map(|(name, _)| name);
+            names.filter(|name| name.starts_with("redlock_locks_held")).collect()
+        };
+        let job = catalog.write(TTL).once_per(TTL * 6, async |_| Ok::<_, Error>(held()));
+        let JobOutcome::Ran(Ok(held)) = job.await.unwrap() else { panic!("the job did not run") };
+        assert_eq!(vec!["redlock_locks_held kind=write"], held);
     });
 }
 

@@ -271,6 +271,30 @@ fn close_retracts_the_announcement() {
     assert!(world.nodes.iter().all(|node| node.inner().is_empty()));
 }
 
+#[test]
+fn close_takes_at_most_two_node_timeouts_while_a_node_hangs() {
+    let world = World::new(1, FakeNode::watching);
+    let process = world.simulation.process("one");
+    // With a label, there are two announcements.
+    let builder = builder(&process, &world.nodes[..3]).compare_node_lists(true).owner("one");
+    let program = Program { redlock: builder.build().unwrap(), process };
+    world.lock(&program);
+    world.simulation.run_for(SECOND);
+    world.nodes[0].inject(Fault::hang());
+    // The task begins a comparison, and `close` waits for its end first.
+    let requests = world.nodes[1].requests().len();
+    while world.nodes[1].requests().len() == requests {
+        world.simulation.run_for(MS);
+    }
+    let (redlock, process) = (program.redlock.clone(), program.process.clone());
+    let took = world.simulation.block_on(&program.process, async move {
+        let start = process.now();
+        assert_eq!(0, redlock.close().await);
+        process.now().saturating_duration_since(start)
+    });
+    assert!(took <= NODE_TIMEOUT * 2, "{took:?}");
+}
+
 /// A node whose server has another identity after each restart, as real servers have.
 #[derive(Clone)]
 struct Restarting {

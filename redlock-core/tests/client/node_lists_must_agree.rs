@@ -1,13 +1,14 @@
 //! Programs that list different nodes never hold one lock at the same time, if their lists must agree.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::recording::Recording;
 use crate::common::{TTL, builder, subscribe};
 use redlock_core::node::{Begun, Exchange, LockNode, Profile, QuarantineReason, Request, Status};
-use redlock_core::runtime::Runtime;
+use redlock_core::runtime::{BoxFuture, Instant, Runtime};
 use redlock_core::{Builder, ErrorKind, Redlock};
 use redlock_testkit::sim::{Process, Simulation, for_each_seed};
 use redlock_testkit::{FakeNode, Fault, Operation};
@@ -720,4 +721,56 @@ fn a_node_without_an_identity_has_no_vote() {
         let logged = recording.of("node lists not compared");
         assert_eq!(1, logged.len(), "{logged:?}");
     }
+}
+
+/// A runtime that drops its first task, as a runtime does that ends.
+#[derive(Clone)]
+struct Ending {
+    process: Process,
+    first: Arc<Mutex<Option<BoxFuture<()>>>>,
+    tasks: Arc<AtomicU32>,
+}
+
+impl fmt::Debug for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ending").finish_non_exhaustive()
+    }
+}
+
+impl Runtime for Ending {
+    fn now(&self) -> Instant {
+        self.process.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+        self.process.sleep(duration)
+    }
+
+    fn spawn(&self, task: BoxFuture<()>) {
+        match self.tasks.fetch_add(1, Ordering::Relaxed) {
+            0 => *self.first.lock().unwrap() = Some(task),
+            _ => self.process.spawn(task),
+        }
+    }
+}
+
+#[test]
+fn a_request_waits_for_the_first_comparison_although_a_runtime_ends() {
+    let world = World::new(1, FakeNode::watching);
+    let process = world.simulation.process("client");
+    let runtime = Ending { process: process.clone(), first: Arc::default(), tasks: Arc::default() };
+    let nodes = world.listed(&[0, 1, 2]).into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>);
+    let builder = Builder::new(Arc::new(runtime.clone())).nodes(nodes).node_lists_must_agree(true);
+    let (redlock, is_held) = (builder.build().unwrap(), Arc::new(AtomicBool::new(false)));
+    let held = Arc::clone(&is_held);
+    process.spawn(Box::pin(async move {
+        let guard = redlock.lock("a", TTL).await.unwrap();
+        held.store(true, Ordering::Relaxed);
+        guard.release().await.unwrap();
+    }));
+    world.simulation.run_for(SECOND);
+    assert!(!is_held.load(Ordering::Relaxed), "no list was compared");
+    drop(runtime.first.lock().unwrap().take().expect("the comparison is the first task"));
+    world.simulation.run_for(TTL);
+    assert!(is_held.load(Ordering::Relaxed));
 }

@@ -34,12 +34,17 @@ async fn reserving_on(world: &World, node: usize) -> Guard {
     loop {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         world.settle().await;
-        let token = world.nodes[node].inner().holder("a").unwrap();
-        if token.as_bytes().last().unwrap() % 16 != 0 {
+        if is_reserving(world, node) {
             return guard;
         }
         guard.release().await.unwrap();
     }
+}
+
+/// Returns whether the release of the lock on a node reserves it for a waiter.
+fn is_reserving(world: &World, node: usize) -> bool {
+    let token = world.nodes[node].inner().holder("a").unwrap();
+    token.as_bytes().last().unwrap() % 16 != 0
 }
 
 /// Enters a place on every node, as a client that dies afterwards.
@@ -348,6 +353,38 @@ fn a_request_that_gives_up_leaves_its_place() {
         next.unwrap().release().await.unwrap();
         assert!(took < 10 * MS, "the lock was reserved for a request that has ended: {took:?}");
         world.nothing_left().await;
+    });
+}
+
+/// The release of a task that has waited enters the next one on the nodes.
+#[test]
+fn a_task_that_gives_up_during_the_release_before_it_leaves_its_place() {
+    with_watching(async |world| {
+        let other = world.other_client();
+        let guard = loop {
+            let before = other.lock("a", TTL).await.unwrap();
+            let (guard, ()) = both(world.redlock.lock("a", TTL), async {
+                world.sleep(MS).await;
+                before.release().await.unwrap();
+            })
+            .await;
+            let guard = guard.unwrap();
+            world.settle().await;
+            if is_reserving(&world, 0) {
+                break guard;
+            }
+            guard.release().await.unwrap();
+        };
+        let next = world.redlock.lock("a", TTL).max_wait(10 * MS);
+        let (next, ()) = both(next, async {
+            world.sleep(5 * MS).await;
+            world.nodes.iter().for_each(|node| node.inject(Fault::delay(20 * MS).on(Operation::Release)));
+            guard.release().await.unwrap();
+        })
+        .await;
+        assert_eq!(ErrorKind::Contended, next.unwrap_err().kind());
+        world.sleep(50 * MS).await;
+        assert!(other.lock("a", TTL).try_now().await.unwrap().is_some(), "the lock is reserved");
     });
 }
 

@@ -50,7 +50,12 @@ pub(crate) fn measure(seconds: u64, hold: Duration) {
     let both = Contender { lock: Lock::Two, ..tasks(1) };
     group("1 task that locks two resources, 4 tasks", &[both, tasks(4)], seconds, hold);
     let other = Contender { lock: Lock::Other, ..tasks(4) };
-    group("1 task that locks two resources, 4 tasks for each of them", &[both, tasks(4), other], seconds, hold);
+    group(
+        "1 task that locks two resources, 4 tasks for each of them",
+        &[both, tasks(4), other],
+        seconds,
+        hold,
+    );
     let (reader, writers) =
         (Contender { lock: Lock::Read, ..tasks(1) }, Contender { lock: Lock::Write, ..tasks(4) });
     group("1 reader, 4 writers", &[reader, writers], seconds, hold);
