@@ -101,8 +101,22 @@ impl WriteState {
         Self { written: true, any_settled: true, unknown: 1, ..Self::default() }
     }
 
-    fn unsettled(self) -> u16 {
+    pub(crate) fn unsettled(self) -> u16 {
         self.in_flight.saturating_add(self.unknown)
+    }
+}
+
+/// What explorations of broken rules need.
+#[cfg(test)]
+impl WriteState {
+    /// Returns whether any write has settled.
+    pub(crate) fn has_settled(self) -> bool {
+        self.any_settled
+    }
+
+    /// Takes this connection for that of all writes.
+    pub(crate) fn keep_connection(&mut self, connection: Option<ConnectionId>) {
+        self.connection = connection;
     }
 }
 
@@ -136,6 +150,12 @@ pub(crate) struct EndedRelease {
 }
 
 impl PendingRelease {
+    /// Returns the writes that it cleans up.
+    #[cfg(test)]
+    pub(crate) fn writes(self) -> WriteState {
+        self.writes
+    }
+
     /// Returns the step after a release.
     pub(crate) fn next(&mut self, release: EndedRelease, node_timeout: Duration) -> Next {
         match release.deleted {

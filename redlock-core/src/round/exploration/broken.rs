@@ -7,6 +7,7 @@ use std::mem;
 
 use event_listener::EventListener;
 
+use crate::decide::pending_release::WriteState;
 use crate::decide::tally::{Decision, RoundKind};
 use crate::lease::record::Record;
 use crate::node::{ConnectionId, Denial, Request};
@@ -43,6 +44,7 @@ pub(super) enum Variant {
     // Refills.
     RefillAtOnce,
     RefillAfterTheRelease,
+    RefillForgotten,
     ExtensionCreates,
     // Releases.
     LostAttemptNotReleased,
@@ -51,12 +53,17 @@ pub(super) enum Variant {
     InterruptionForgotten,
     // Cleanup.
     NoFollowUp,
+    SilenceEndsCleanup,
     OneReplyEndsCleanup,
     DeletionEndsCleanup,
+    DeletionSettlesAll,
+    StaleDeletionCounts,
+    DeniedWriteForgotten,
     SecondReleaseAtOnce,
     SentForgotten,
     UnsentCountsAsSent,
     AnyConnectionIsOrdered,
+    LastConnectionIsKept,
     StateReadAtTheReply,
     // Results.
     ResultForgotten,
@@ -158,11 +165,30 @@ impl<R: Explored> Broken<R> {
             }
             Variant::NoFollowUp => io.cleanups.clear(),
             Variant::OneReplyEndsCleanup if replied => io.cleanups.clear(),
-            Variant::DeletionEndsCleanup if matches!(heard.outcome, Outcome::Released) => io.cleanups.clear(),
+            Variant::SilenceEndsCleanup
+                if want == Want::Release && matches!(heard.outcome, Outcome::TimedOut) =>
+            {
+                io.cleanups.clear();
+            }
+            _ if matches!(heard.outcome, Outcome::Released) => {
+                io.cleanups.retain(|cleanup| !self.is_ended_by_deletion(cleanup.release.writes()));
+            }
             _ => {}
         }
         self.confirm_at_once(heard.at, io);
         self.drop_sends(io);
+    }
+
+    /// Returns true if a deletion ends the cleanup of these writes, which may still be carried out.
+    fn is_ended_by_deletion(&self, writes: WriteState) -> bool {
+        let is_single = writes.unsettled() == 1;
+        match self.variant {
+            Variant::DeletionEndsCleanup => true,
+            Variant::DeletionSettlesAll => !writes.has_settled(),
+            Variant::StaleDeletionCounts => is_single,
+            Variant::DeniedWriteForgotten => is_single && !writes.is_written(),
+            _ => false,
+        }
     }
 
     /// In one variant, nodes count for a token without a request.
@@ -228,6 +254,7 @@ impl<R: Explored> Round for Broken<R> {
     fn sent(&mut self, node: usize, tag: R::Tag, connection: Option<ConnectionId>) {
         match self.variant {
             Variant::SentForgotten => {}
+            Variant::RefillForgotten if R::want(tag) == Want::Refill => {}
             Variant::AnyConnectionIsOrdered => self.inner.sent(node, tag, Some(ConnectionId(0))),
             _ => self.inner.sent(node, tag, connection),
         }
@@ -235,6 +262,9 @@ impl<R: Explored> Round for Broken<R> {
             (self.variant, self.inner.record(), R::want(tag))
         {
             record.with(|state| state.peers[node].end_write(&Outcome::TimedOut));
+        }
+        if let (Variant::LastConnectionIsKept, Some(record)) = (self.variant, self.inner.record()) {
+            record.with(|state| state.peers[node].writes.keep_connection(connection));
         }
     }
 

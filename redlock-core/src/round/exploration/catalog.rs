@@ -126,6 +126,12 @@ pub(super) const CATALOG: &[Entry] = {
             NothingLeftBehind,
             EXTENSION,
         ),
+        broken(
+            RefillForgotten,
+            "the record does not know which refills were sent",
+            NothingLeftBehind,
+            faults(1, EXTENSION),
+        ),
         broken(ExtensionCreates, "an extension creates a missing key", NothingLeftBehind, EXTENSION),
         broken(LostAttemptNotReleased, "an attempt that is lost is not released", NothingLeftBehind, LOCKS),
         broken(
@@ -142,10 +148,28 @@ pub(super) const CATALOG: &[Entry] = {
             faults(1, ALONE),
         ),
         broken(NoFollowUp, "a release is sent once and never repeated", NothingLeftBehind, datagrams(ALONE)),
+        broken(
+            SilenceEndsCleanup,
+            "a release without a reply ends the cleanup",
+            NothingLeftBehind,
+            faults(1, datagrams(ALONE)),
+        ),
         broken(OneReplyEndsCleanup, "any reply ends the cleanup", NothingLeftBehind, datagrams(ALONE)),
         broken(
             DeletionEndsCleanup,
             "a deletion ends the cleanup of all writes",
+            NothingLeftBehind,
+            faults(1, EXTENSION),
+        ),
+        broken(
+            DeletionSettlesAll,
+            "a deletion ends the cleanup of two unsettled writes",
+            NothingLeftBehind,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            StaleDeletionCounts,
+            "a deletion ends the cleanup of a write, although an earlier one has set the key",
             NothingLeftBehind,
             faults(1, EXTENSION),
         ),
@@ -157,6 +181,12 @@ pub(super) const CATALOG: &[Entry] = {
             "a release follows a write on any connection",
             NothingLeftBehind,
             faults(2, ALONE),
+        ),
+        broken(
+            LastConnectionIsKept,
+            "only the connection of the last of several unsettled writes is remembered",
+            NothingLeftBehind,
+            faults(2, EXTENSION),
         ),
         broken(
             StateReadAtTheReply,
@@ -174,3 +204,11 @@ pub(super) const CATALOG: &[Entry] = {
         broken(DenialReleases, "a release reports success where there was no key", ReleaseOutcome, ALONE),
     ]
 };
+
+/// The variants that only a large scope detects.
+pub(super) const LARGE_CATALOG: &[Entry] = &[broken(
+    Variant::DeniedWriteForgotten,
+    "a deletion ends the cleanup of a write, although a copy of an earlier, denied one can have set the key",
+    Property::NothingLeftBehind,
+    only(faults(1, datagrams(Scope { attempts: [2, 0], ..EXTENSION }))),
+)];
