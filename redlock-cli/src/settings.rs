@@ -1,4 +1,4 @@
-//! The servers: from options, the environment, and configuration files, in this order.
+//! The servers: from options, the environment, and the configuration file, in this order.
 //!
 //! Files with secrets are read here, once. The keeper receives their content, so that it needs neither files nor
 //! environment.
