@@ -78,16 +78,21 @@ impl ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Another client or task holds the lock, or is ahead in the queue.
+    /// Another client or task holds the lock, or has waited longer.
     ///
-    /// Either enough nodes replied, and another client holds the lock. Or another task of this process holds it or has
-    /// waited longer, and nothing was sent.
+    /// There are three cases:
+    ///
+    /// - A quorum of nodes replied, and another client holds the lock.
+    /// - A quorum of nodes replied, and the lock is free but [reserved] for a client that has waited longer.
+    /// - Another task of this process holds the lock or is ahead in the queue. Nothing was sent.
+    ///
+    /// [reserved]: https://github.com/redlock-rs/redlock/blob/main/docs/waiting.md#order-of-waiters
     Contended,
     /// No client is known to hold the lock, because the votes were split.
     ///
     /// Several clients attempted at the same time, keys of failed attempts remain, or nodes that may have the key of a
-    /// holder did not reply. The attempt was repeated, with growing random delays, within the time of the request. A request that does not
-    /// wait repeats it up to 12 times.
+    /// holder did not reply. The attempt was repeated, with growing random delays, within the time of the request. A
+    /// request that does not wait repeats it up to 12 times.
     Undecided,
     /// The process has too many attempts to make.
     ///
