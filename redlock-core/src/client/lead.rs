@@ -89,7 +89,9 @@ enum Term<T> {
 impl<K: Kind> LockRequest<K> {
     /// Makes the request a candidate for leadership.
     ///
-    /// Its waits have no limit, and the lock is kept alive. The other options of the request apply to each term.
+    /// Its waits have no limit: [`max_wait`](LockRequest::max_wait) and [`wait_until`](LockRequest::wait_until) have no
+    /// effect, and after [`max_attempts`](LockRequest::max_attempts) the candidate requests the lock again. The lock is
+    /// kept alive. The other options of the request apply to each term.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
@@ -173,6 +175,8 @@ impl<K: Kind> Candidate<K> {
     /// - [`Closed`](crate::ErrorKind::Closed) after [`close`](crate::Redlock::close).
     /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if the name, the TTL or the owner label is invalid.
     /// - [`WrongType`](crate::ErrorKind::WrongType) if the name is used for something other than a lock.
+    /// - [`DamagedCounter`](crate::ErrorKind::DamagedCounter) if the lock is [fenced](LockRequest::fenced) and too many
+    ///   nodes have a damaged fencing counter.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the lock is [fenced](LockRequest::fenced) and a node does not
     ///   support it.
     /// - [`Lost`](crate::ErrorKind::Lost), with the [output](RunError::output), if the work was complete but the lock was

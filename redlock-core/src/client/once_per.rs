@@ -34,8 +34,8 @@ pub enum JobOutcome<T> {
     Elsewhere(Option<Fingerprint>),
     /// Within the time limit, it was not certain that another client holds the lock. The job was not called.
     ///
-    /// Contains the last error: too few nodes replied, the votes were split, readers held the lock, another task was
-    /// ahead, or this process was overloaded.
+    /// Contains the last error: too few nodes replied, the votes were split, readers held the lock, it was reserved for
+    /// another client that waits, another task was ahead, or this process was overloaded.
     Undecided(Error),
 }
 

@@ -33,8 +33,9 @@ use crate::types::token::Fingerprint;
 ///
 /// # Drop behavior
 ///
-/// Dropping a handle has no effect while clones, guards or leases exist. After the last of them is dropped, each
-/// connection closes as soon as the pending cleanup on its node is complete, or after one minute.
+/// Dropping a handle has no effect while clones exist, or values that were made with it: a [`LockRequest`], [`Guard`],
+/// [`Lease`], [`Slots`], [`RwLock`], [`Candidate`], [`Leadership`] or [`Observer`]. After the last of them is dropped,
+/// each connection closes as soon as the pending cleanup on its node is complete, or after one minute.
 /// [`close`](Redlock::close) waits for the cleanup without a limit.
 #[derive(Clone)]
 pub struct Redlock(Arc<Handle>);
@@ -350,10 +351,10 @@ impl Redlock {
     /// Guards that are still held can be extended and released afterwards. At the end, the announcement of the
     /// [node list](crate::Builder::compare_node_lists) is deleted, which takes at most twice the node timeout.
     ///
-    /// Returns the number of cleanups that were abandoned since the `Redlock` was built, counted as claims on single
-    /// nodes. Their keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged no
-    /// release while more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone
-    /// abandons no cleanup.
+    /// Returns the number of cleanups that were abandoned since the `Redlock` was built. A lock or an attempt counts once
+    /// for each node. Its keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged
+    /// no release while more than 16 MiB of cleanup was pending for it, or there was no runtime to clean up in. Load
+    /// alone abandons no cleanup.
     ///
     /// The wait has no limit. Limit it with your runtime's timeout, because it does not end in these cases:
     ///

@@ -31,7 +31,7 @@ use crate::types::ttl::Ttl;
 ///
 /// The request waits while another client holds the lock, for up to 10 s by default. Tasks that share a
 /// [`Redlock`](crate::Redlock) first wait in a queue of this process, and that time counts. Unreachable nodes end the
-/// request sooner: it fails after three rounds in a row without a usable quorum.
+/// request sooner: it fails after three attempts in a row without a usable quorum.
 ///
 /// # Errors
 ///
@@ -43,6 +43,8 @@ use crate::types::ttl::Ttl;
 /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
 /// - [`TooSlow`](crate::ErrorKind::TooSlow) if the nodes were so slow that no validity was left.
 /// - [`WrongType`](crate::ErrorKind::WrongType) if a name is used for something other than a lock.
+/// - [`DamagedCounter`](crate::ErrorKind::DamagedCounter) if the lock is [fenced](LockRequest::fenced) and too many
+///   nodes have a damaged fencing counter.
 /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a name, the TTL or the owner label is invalid.
 /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the lock is [fenced](LockRequest::fenced) and a node does not
 ///   support it.
@@ -160,7 +162,7 @@ impl<K: Kind> LockRequest<K> {
 
     /// Waits as long as another client holds the lock.
     ///
-    /// Three rounds in a row without a usable quorum still end the request.
+    /// Three attempts in a row without a usable quorum still end the request.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
@@ -186,6 +188,10 @@ impl<K: Kind> LockRequest<K> {
     ///
     /// Waiting behind other tasks of this process is not an attempt: even a single attempt may wait there until the
     /// waiting time is used up. [`try_now`](LockRequest::try_now) does not wait.
+    ///
+    /// A [writer](crate::RwLock::write) that has to wait makes up to this number of attempts for the gate, and then up
+    /// to this number for the lock. With [`lead`](LockRequest::lead), the candidate requests the lock again after the
+    /// last attempt.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
@@ -223,7 +229,8 @@ impl<K: Kind> LockRequest<K> {
 
     /// Renews the lock automatically once it is held.
     ///
-    /// Same as [`Guard::keep_alive`]. The default is off, except for [`run`](LockRequest::run).
+    /// Same as [`Guard::keep_alive`]. The default is off, except for [`run`](LockRequest::run),
+    /// [`once_per`](LockRequest::once_per) and [`lead`](LockRequest::lead).
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
@@ -300,8 +307,15 @@ impl<K: Kind> LockRequest<K> {
 
     /// Makes a single attempt, and returns `None` if another client or task holds the lock.
     ///
-    /// `None` has one of two meanings. A quorum of nodes named another client as the holder. Or a task of this process holds
-    /// the lock or is ahead in the queue. To wait for a limited time instead, use [`max_wait`](LockRequest::max_wait).
+    /// `None` has one of three meanings. To wait for a limited time instead, use [`max_wait`](LockRequest::max_wait).
+    ///
+    /// - A quorum of nodes named another client as the holder.
+    /// - The lock is free, but [reserved] for another client that has waited longer.
+    /// - A task of this process holds the lock or is ahead in the queue.
+    ///
+    /// If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the attempt first waits for its
+    /// turn: up to 10 s for an exclusive or a write lock, and one node timeout for the other kinds. If its turn does
+    /// not come, the request fails with [`Overloaded`](crate::ErrorKind::Overloaded).
     ///
     /// If several clients attempt at the same moment, each may get too few votes. Then no client holds the lock, and the
     /// attempt is repeated up to 12 times, with growing random delays. Usually the second or third attempt decides. The
@@ -321,6 +335,8 @@ impl<K: Kind> LockRequest<K> {
     ///
     /// Same as [`LockRequest`], except [`Contended`](crate::ErrorKind::Contended), which is `Ok(None)`.
     /// [`Undecided`](crate::ErrorKind::Undecided) means that the votes were split in each of the attempts.
+    ///
+    /// [reserved]: https://github.com/redlock-rs/redlock/blob/main/docs/waiting.md#order-of-waiters
     ///
     /// # Cancel safety
     ///

@@ -121,6 +121,10 @@ impl RwLock {
     /// Returns a [`LockRequest`], with all options of a lock: [fencing](LockRequest::fenced), for example. While it
     /// waits, no new reader is granted. `ttl` is the same as for [`lock`](crate::Redlock::lock).
     ///
+    /// A writer that has to wait first locks the [gate](RwLock::gate). [`max_attempts`](LockRequest::max_attempts)
+    /// limits the attempts for the gate and those for the lock separately. With a single attempt, the gate is not
+    /// locked.
+    ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
     /// let catalog = redlock.rw_lock("catalog")?;

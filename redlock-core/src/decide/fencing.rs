@@ -63,8 +63,9 @@ impl Bound {
 
     /// Returns the least and the greatest of the largest group that is together.
     ///
-    /// A group with a higher preference takes precedence over a larger one. `preference` has its least counter. If several groups are equal in both, it is
-    /// the lowest. `None` if there is no counter.
+    /// `preference` takes the least counter of a group. A group with a higher preference takes precedence over a larger
+    /// one. Among groups that are equal in both, the lowest one takes precedence. Returns `None` if there is no
+    /// counter.
     pub(crate) fn together<P: Ord>(
         self,
         counters: &(impl Iterator<Item = FencingToken> + Clone),
