@@ -28,7 +28,7 @@ async fn hourly(redlock: Redlock, machine: &str) -> String {
         Ok(JobOutcome::Ran(Ok(()))) => format!("ran on {machine}"),
         Ok(JobOutcome::Ran(Err(error))) => format!("failed on {machine}: {error}"),
         Ok(JobOutcome::Elsewhere(_)) => format!("not needed on {machine}"),
-        Ok(JobOutcome::Undecided(error)) => format!("no machine may have run it: {error}"),
+        Ok(JobOutcome::Undecided(error)) => format!("possibly, no machine has run it: {error}"),
         Err(error) => format!("lost on {machine}: {error}"),
     }
 }
