@@ -175,7 +175,7 @@ fn a_writer_that_runs_once_per_period_counts_as_a_writer() {
     recorded(async |world, recorder| {
         let catalog = world.redlock.rw_lock("catalog").unwrap();
         let held = || -> Vec<_> {
-            let names = changes(&recorder).into_iter().map(|(name, _)| name);
+            let names = changes(&recorder).into_keys();
             names.filter(|name| name.starts_with("redlock_locks_held")).collect()
         };
         let job = catalog.write(TTL).once_per(TTL * 6, async |_| Ok::<_, Error>(held()));
