@@ -21,7 +21,7 @@ use redlock_core::node::ServerId;
 use crate::commands;
 use crate::connection::Connection;
 use crate::message::{Command, Reply};
-use crate::native::Native;
+use crate::native::{self, Native};
 use crate::options::Options;
 use crate::secret::Secret;
 
@@ -111,7 +111,9 @@ fn understand(
     let scripts = match release {
         // The script could not be loaded; it is sent in full when needed.
         Reply::Error(message) if message.starts_with("NOSCRIPT") => Ok(()),
-        Reply::Error(message) => Err(secret.published(message)),
+        Reply::Error(message) if native::is_unavailable(release) => Err(secret.published(message)),
+        // The server is not ready for scripts, such as while it is `BUSY` with another one. It may be at the next attempt.
+        Reply::Error(message) => return Err(secret.published(message)),
         _ => Ok(()),
     };
     let pushes = permitted(tracking, secret);
@@ -249,6 +251,10 @@ mod tests {
         ] {
             let reason = of(&[], &[info("7.0.15"), error(message), RELEASED]);
             assert_eq!(Err(message.to_owned()), reason);
+        }
+        for message in ["BUSY Redis is busy", "OOM command not allowed", "LOADING Redis is loading"] {
+            let reason = of(&[], &[info("9.0.0"), loaded(), error(message)]);
+            assert_eq!(Err(message.to_owned()), reason, "the server does not forbid scripts");
         }
         assert!(of(&[], &[]).is_err());
     }
