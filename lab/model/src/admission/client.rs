@@ -2,10 +2,10 @@
 
 use crate::admission::clock::Reply;
 use crate::admission::protocol::Admission;
+use crate::admission::scope::CLIENTS;
 use crate::admission::scope::Transport;
 use crate::admission::state::{Check, Client, Extend, Key, Phase, Request, State, Vote};
 use crate::admission::variant::Variant;
-use crate::scope::CLIENTS;
 
 impl Admission {
     pub(crate) fn begin(self, state: &mut State, client: usize) {

@@ -2,11 +2,11 @@
 
 use crate::admission::clock::Reply;
 use crate::admission::protocol::Admission;
+use crate::admission::scope::CLIENTS;
 use crate::admission::state::{Link, Phase, State, Vote};
 use crate::admission::step::{Step, name};
 use crate::admission::variant::Variant;
 use crate::explore::Model;
-use crate::scope::CLIENTS;
 
 impl Admission {
     /// Returns a trace in words.

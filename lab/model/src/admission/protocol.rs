@@ -1,13 +1,13 @@
 //! The admission rule as a state machine: the steps that are possible in a state, and their effects.
 
 use crate::admission::property::{PROPERTIES, Property};
+use crate::admission::scope::CLIENTS;
 use crate::admission::scope::{MOST_NODES, MOST_TICKS, Scope, Start};
 use crate::admission::state::{Check, Client, Extend, Link, Node, Origin, Phase, Request, Stamp, State};
 use crate::admission::step::Step;
 use crate::admission::variant::Variant;
 use crate::catalog::Rule;
 use crate::explore::Model;
-use crate::scope::CLIENTS;
 
 /// The rule within bounds, either sound or broken.
 #[derive(Clone, Copy, Debug)]

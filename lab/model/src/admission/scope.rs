@@ -4,7 +4,9 @@ use std::fmt;
 
 use crate::admission::clock::Clocks;
 use crate::admission::loss::Loss;
-use crate::scope::CLIENTS;
+
+/// The number of clients that lock the one resource.
+pub(crate) const CLIENTS: usize = 2;
 
 /// The maximum number of nodes.
 pub(crate) const MOST_NODES: usize = 5;

@@ -4,9 +4,9 @@
 //! times are one state.
 
 use crate::admission::clock::{Readings, Reply};
+use crate::admission::scope::CLIENTS;
 use crate::admission::scope::MOST_NODES;
 use crate::pack::{Words, key};
-use crate::scope::CLIENTS;
 
 /// A complete state of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,6 @@ mod change;
 mod clocks;
 mod fencing;
 mod keeping;
-mod locks;
 mod order;
 mod page;
 mod sharing;

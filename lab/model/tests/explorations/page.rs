@@ -63,7 +63,6 @@ fn compare<M: Rule>(name: &str, explored: &Explored<M>) {
 
 #[test]
 fn the_page_has_the_scopes_and_the_variants_of_every_model() {
-    compare("locks", &redlock_model::EXPLORED);
     compare("fencing", &fence::EXPLORED);
     compare("admission", &admission::EXPLORED);
     compare("clocks", &clocks::EXPLORED);
