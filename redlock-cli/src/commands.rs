@@ -23,18 +23,18 @@ use crate::args::{Names, Shared};
 use crate::exit::Failure;
 use crate::messages::Messages;
 use crate::request::{self, Kind};
-use crate::settings;
+use crate::settings::{self, Servers};
 
 /// How long a command waits for pending cleanup before it ends.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs a command with the servers of the options, and waits for its cleanup.
-pub(crate) fn with_redlock<W>(shared: &Shared, work: impl FnOnce(Redlock) -> W) -> Result<u8, Failure>
-where
-    W: Future<Output = Result<u8, Failure>>,
-{
-    only_looking(shared, async |redlock| {
-        let result = work(redlock.clone()).await;
+pub(crate) fn with_redlock(
+    shared: &Shared,
+    work: impl AsyncFnOnce(Redlock, &Servers) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    only_looking(shared, async |redlock, servers| {
+        let result = work(redlock.clone(), servers).await;
         // After the limit, the TTL ends the rest.
         let _ = tokio::time::timeout(CLEANUP_LIMIT, redlock.close()).await;
         result
@@ -42,10 +42,12 @@ where
 }
 
 /// Runs a command that changes nothing on the servers of the options, in a separate runtime.
-pub(crate) fn only_looking<W>(shared: &Shared, work: impl FnOnce(Redlock) -> W) -> Result<u8, Failure>
-where
-    W: Future<Output = Result<u8, Failure>>,
-{
+///
+/// The settings are found once, because a file with a password may be a pipe, which is empty when it is read again.
+pub(crate) fn only_looking(
+    shared: &Shared,
+    work: impl AsyncFnOnce(Redlock, &Servers) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
     let found = settings::find(shared)?;
     let messages = Messages::new(shared.quiet, shared.verbose);
     found.warnings.iter().for_each(|warning| messages.warn(warning));
@@ -53,7 +55,7 @@ where
     let runtime = runtime.map_err(|error| Failure::internal("cannot start", error))?;
     let result = runtime.block_on(async {
         let redlock = found.servers.redlock().map_err(|error| Failure::config(error.to_string()))?;
-        work(redlock).await
+        work(redlock, &found.servers).await
     });
     messages.flush();
     result

@@ -14,7 +14,7 @@ use crate::request;
 pub(crate) fn break_lock(args: &Break, shared: &Shared) -> Result<u8, Failure> {
     let names = resources(std::slice::from_ref(&args.resource))?;
     let quiet = shared.quiet;
-    with_redlock(shared, async |redlock| {
+    with_redlock(shared, async |redlock, _| {
         let failure = |error| request::failure(&error);
         let name = &names[0];
         let found = redlock.inspect(name).await.map_err(failure)?;

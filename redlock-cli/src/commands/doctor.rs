@@ -10,16 +10,14 @@ use serde_json::{Value, json};
 use super::{print, resources, with_redlock};
 use crate::args::{Doctor, Shared};
 use crate::exit::{Code, Failure};
-use crate::settings;
 
 /// Checks the servers. Returns the exit code.
 pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
     let names = resources(&args.resources)?;
-    let servers = settings::find(shared)?.servers;
     let checks =
         PreflightSettings::new(args.ttl).fenced(args.fenced).readers(args.readers).observe(args.observe);
     let quiet = shared.quiet;
-    with_redlock(shared, async |redlock| {
+    with_redlock(shared, async |redlock, servers| {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;
         let health = redlock.health().await;
         let mut problems = quarantines(&health);

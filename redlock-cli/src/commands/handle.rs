@@ -32,7 +32,7 @@ pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
     lockable(&args.names)?;
     let names: Vec<_> = args.names.resources.iter().map(bytes).collect();
     let owner = settings::owner(args.owner.as_deref());
-    with_redlock(shared, async |redlock| {
+    with_redlock(shared, async |redlock, _| {
         let (ttl, fenced, owner) = (args.ttl, args.fenced, Some(owner.as_str()));
         let options = Options { ttl, fenced, owner, keep_alive: None };
         let target = Target::new(&redlock, &names, kind);
@@ -79,7 +79,7 @@ pub(crate) fn extend(args: &Extend, shared: &Shared) -> Result<u8, Failure> {
             lease = lease.with_fencing_token(token);
         }
     }
-    with_redlock(shared, async |redlock| {
+    with_redlock(shared, async |redlock, _| {
         let guard = redlock.resume(&lease).await.map_err(|error| request::failure(&error))?;
         let valid = guard.remaining().as_millis();
         drop(guard.detach().await);
@@ -91,7 +91,7 @@ pub(crate) fn extend(args: &Extend, shared: &Shared) -> Result<u8, Failure> {
 /// Releases a lock.
 pub(crate) fn unlock(args: &Unlock, shared: &Shared) -> Result<u8, Failure> {
     let lease = read(&args.handle)?;
-    with_redlock(shared, async |redlock| match redlock.release(&lease).await {
+    with_redlock(shared, async |redlock, _| match redlock.release(&lease).await {
         Ok(ReleaseOutcome::Released) => Ok(0),
         Ok(_) => Err(Failure::new(Code::Lost, "the lock was no longer held")),
         Err(error) => Err(request::failure(&error)),

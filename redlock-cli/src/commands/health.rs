@@ -10,7 +10,7 @@ use crate::exit::{Code, Failure};
 /// Checks the servers. Returns the exit code.
 pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure> {
     let quiet = shared.quiet;
-    with_redlock(shared, async |redlock| {
+    with_redlock(shared, async |redlock, _| {
         if !args.observe.is_zero() {
             // Connects.
             let _ = redlock.health().await;

@@ -26,7 +26,7 @@ pub(crate) fn hold(args: &Hold, shared: &Shared) -> Result<u8, Failure> {
     let watched = args.pid.map(Watched::new).transpose()?;
     let names: Vec<_> = args.names.resources.iter().map(bytes).collect();
     let owner = settings::owner(args.owner.as_deref());
-    with_redlock(shared, async |redlock| {
+    with_redlock(shared, async |redlock, _| {
         let keep_alive = Some(KeepAlive::new());
         let options = Options { ttl: args.ttl, fenced: args.fenced, owner: Some(&owner), keep_alive };
         let target = Target::new(&redlock, &names, Kind::new(args.names.sharing));

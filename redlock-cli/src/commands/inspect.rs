@@ -11,7 +11,7 @@ use crate::request;
 pub(crate) fn inspect(args: &Inspect, shared: &Shared) -> Result<u8, Failure> {
     let names = resources(&args.resources)?;
     let quiet = shared.quiet;
-    only_looking(shared, async |redlock| {
+    only_looking(shared, async |redlock, _| {
         let mut code = Code::Ok;
         for name in with_slots(&redlock, names, args.slots)? {
             let result = redlock.inspect(&name).await;

@@ -12,7 +12,6 @@ use redlock_redis_rs::{AnnouncedList, AnnouncedLists};
 use super::{only_looking, print};
 use crate::args::{Nodes, Shared};
 use crate::exit::{Code, Failure};
-use crate::settings;
 
 /// The time to live of an announcement.
 const LIFE: Duration = Duration::from_secs(30);
@@ -20,10 +19,9 @@ const LIFE: Duration = Duration::from_secs(30);
 /// Shows the announced lists. Returns the exit code.
 pub(crate) fn nodes(args: &Nodes, shared: &Shared) -> Result<u8, Failure> {
     let quiet = shared.quiet;
-    let are_changed = settings::find(shared)?.servers.are_changed();
-    only_looking(shared, async |redlock| {
+    only_looking(shared, async |redlock, servers| {
         let nodes = redlock.announced_lists().await;
-        let readiness = are_changed.then(|| Readiness::of(&nodes));
+        let readiness = servers.are_changed().then(|| Readiness::of(&nodes));
         if !quiet {
             print(&if args.json { json(&nodes, readiness) } else { table(&nodes, readiness) })?;
         }

@@ -7,16 +7,15 @@ use crate::args::{Shared, Vouch};
 use crate::exit::Failure;
 use crate::messages::Messages;
 use crate::request;
-use crate::settings;
 
 /// Ends the quarantine of the named servers. Returns the exit code.
 pub(crate) fn vouch(args: &Vouch, shared: &Shared) -> Result<u8, Failure> {
-    if !settings::find(shared)?.servers.have_quarantines() {
-        let fix = "set --longest-ttl or REDLOCK_LONGEST_TTL as in all programs";
-        return Err(Failure::config(format!("a quarantine needs the longest TTL: {fix}")));
-    }
     let messages = Messages::new(shared.quiet, shared.verbose);
-    let result = with_redlock(shared, async |redlock| {
+    let result = with_redlock(shared, async |redlock, servers| {
+        if !servers.have_quarantines() {
+            let fix = "set --longest-ttl or REDLOCK_LONGEST_TTL as in all programs";
+            return Err(Failure::config(format!("a quarantine needs the longest TTL: {fix}")));
+        }
         let health = redlock.health().await;
         let nodes = args.servers.iter().map(|server| find(&health, server)).collect::<Result<Vec<_>, _>>()?;
         for node in nodes {

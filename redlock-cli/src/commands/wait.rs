@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// Waits until all names are free, or one of the slots, or a name is free for readers.
 pub(crate) fn wait(args: &Wait, shared: &Shared) -> Result<u8, Failure> {
     let names = lockable(&args.names)?;
-    only_looking(shared, async |redlock| {
+    only_looking(shared, async |redlock, _| {
         let until = args.wait.map(|wait| redlock.now() + wait);
         loop {
             let busy = match Kind::new(args.names.sharing) {

@@ -65,6 +65,29 @@ fn a_password_comes_from_a_file_or_the_environment() {
     assert_eq!(Some(69), code(&mut cluster.redlock(["health"])));
 }
 
+/// A pipe can be read once only, and is empty afterwards.
+#[test]
+fn passwords_and_settings_may_come_from_pipes() {
+    let cluster = guarded();
+    let urls: Vec<_> = cluster.servers.iter().map(|server| format!("'{}'", server.url())).collect();
+    private(&cluster.path("config"), &format!("nodes = [{}]\n", urls.join(",")));
+    let server = format!("127.0.0.1:{}", cluster.servers[0].port());
+    let sources = [
+        ("", "--password-file <(cat password)"),
+        ("REDLOCK_PASSWORD_FILE=<(cat password)", ""),
+        ("REDLOCK_NODES=", "--config <(cat config)"),
+    ];
+    let vouch = format!("vouch {server} --longest-ttl 1h");
+    for command in ["doctor --observe 0 job", "nodes", &vouch] {
+        for (variable, option) in sources {
+            let script = format!("{variable} $REDLOCK {command} {option}");
+            let found = output(cluster.shell(&script).env("REDLOCK_NODES", bare(&cluster)));
+            let shown = text(&found.stdout) + &text(&found.stderr);
+            assert!(found.status.code() == Some(0) && !shown.contains("NOAUTH"), "{script}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn a_missing_password_is_an_outage_with_a_remedy() {
     let cluster = guarded();
