@@ -88,15 +88,18 @@ pub(crate) fn is_read(found: &Inspection) -> bool {
 
 /// Writes a line to stdout. A closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.write_all(b"\n"))
-        .and_then(|()| stdout.flush());
-    match written {
+    match write_line(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::internal("cannot write", error))
         }
         _ => Ok(()),
     }
+}
+
+/// Writes a line to stdout.
+pub(crate) fn write_line(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
 }

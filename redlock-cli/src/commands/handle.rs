@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use redlock_redis_rs::{DetachedLease, Redlock, ReleaseOutcome};
 use serde_json::json;
 
-use super::{lockable, print, with_redlock};
+use super::{lockable, print, with_redlock, write_line};
 use crate::args::{Extend, Handle, Lock, Shared, Unavailable, Unlock, Waiting};
 use crate::exit::{Code, Failure};
 use crate::request::{self, Acquired, HeldLock, Kind, Options, Target};
@@ -39,9 +39,16 @@ pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
         let target = target.map_err(|error| request::failure(&error))?;
         let Acquired { lock, .. } = acquire(&redlock, &target, &options, &args.waiting).await?;
         let HeldLock::Exclusive(guard) = lock else { return Err(no_handle()) };
-        let handle = serde_json::to_string(&guard.detach().await);
-        print(&handle.map_err(|error| Failure::internal("cannot write the handle", error))?)?;
-        Ok(0)
+        let lease = guard.detach().await;
+        let written =
+            serde_json::to_string(&lease).map_err(io::Error::from).and_then(|line| write_line(&line));
+        let Err(error) = written else { return Ok(0) };
+        // Without the handle, no client can release the lock.
+        let failure = match redlock.release(&lease).await {
+            Ok(_) => error.to_string(),
+            Err(release) => format!("{error}; {release}; the lock may stay until its TTL ends"),
+        };
+        Err(Failure::internal("cannot write the handle", failure))
     })
 }
 

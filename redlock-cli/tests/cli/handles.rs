@@ -1,7 +1,7 @@
 //! The commands other than `run`.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::Stdio;
 
 use redlock_testkit::RedisServer;
@@ -33,6 +33,26 @@ fn a_handle_extends_and_releases() {
     assert_eq!(Some(79), wait(&mut child).code(), "it is no longer held");
     let broken = output(cluster.redlock(["unlock"]).env("REDLOCK_HANDLE", "{\"token\":\"hunter2\"}"));
     assert!(broken.status.code() == Some(64) && !text(&broken.stderr).contains("hunter2"));
+}
+
+/// Without the handle, no client can release the lock.
+#[test]
+fn a_lock_whose_handle_cannot_be_written_is_released() {
+    let cluster = Cluster::new();
+    let (reader, mut closed) = io::pipe().unwrap();
+    drop(reader);
+    // Processes that other tests start have a copy of the reader for a moment.
+    eventually("a closed pipe", || closed.write(b"x").err());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    for (stdout, reason) in [(Stdio::from(closed), "Broken pipe"), (full.into(), "No space left")] {
+        let mut lock = cluster.redlock(["lock", "job", "--ttl", "1h", "-n"]);
+        let stderr = fs::File::create(cluster.path("err")).unwrap();
+        let status = wait(&mut lock.stdout(stdout).stderr(stderr).spawn().unwrap());
+        let shown = fs::read_to_string(cluster.path("err")).unwrap();
+        let expected = format!("redlock: cannot write the handle: {reason}");
+        assert!(status.code() == Some(70) && shown.starts_with(&expected), "{status:?} {shown}");
+        eventually("no keys", || (cluster.keys() == 0).then_some(()));
+    }
 }
 
 #[test]
