@@ -168,6 +168,13 @@ impl<'a> Target<'a> {
     }
 }
 
+/// Returns the delay before the next request while too few servers reply, in a wait that ends at `until`.
+pub(crate) fn retry_delay(now: Instant, until: Option<Instant>) -> Duration {
+    const LONGEST: Duration = Duration::from_millis(500);
+
+    until.map_or(LONGEST, |until| until.saturating_duration_since(now).min(LONGEST))
+}
+
 /// A lock that was not acquired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NotAcquired {

@@ -71,7 +71,7 @@ pub(super) async fn acquire(
         if !again || until.is_some_and(|until| redlock.now() >= until) {
             return Err(failure);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        tokio::time::sleep(request::retry_delay(redlock.now(), until)).await;
     }
 }
 

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::runtime::Instant;
 use redlock_redis_rs::{Error, ErrorKind, Inspection, KeepAlive, Redlock};
 
 use crate::request::{self, Acquired, NotAcquired, NotAcquiredKind, Options, Target};
 use crate::run::wire::{Task, Wait};
-
-/// The delay between two requests while too few servers reply.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// Acquires the lock. Returns the lock and the time that this took.
 ///
@@ -71,7 +67,7 @@ pub(super) async fn acquire(
             report(format!("waiting: {}", not_acquired.message));
         }
         if only_while_undecided || (not_acquired.kind == NotAcquiredKind::Unavailable && !is_first) {
-            tokio::time::sleep(delay(redlock.now(), until)).await;
+            tokio::time::sleep(request::retry_delay(redlock.now(), until)).await;
         }
         is_first = false;
     }
@@ -99,8 +95,4 @@ async fn nested(target: &Target<'_>, error: &Error, task: &Task) -> Option<Strin
             })
         }
     }
-}
-
-fn delay(now: Instant, until: Option<Instant>) -> Duration {
-    until.map_or(RETRY, |until| until.saturating_duration_since(now).min(RETRY))
 }
