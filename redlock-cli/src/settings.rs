@@ -78,8 +78,8 @@ pub(crate) struct Found {
 /// Finds the servers.
 pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
     let mut warnings = Vec::new();
-    let file = File::find(args.config.as_deref(), &mut warnings)?;
     let environment = Environment::read();
+    let file = File::find(args.config.as_deref(), &environment, &mut warnings)?;
     let Lists { nodes, previous } = lists(args, &environment, &file, &mut warnings)?;
     let login = login::Login {
         user: args.user.clone().or(environment.text("REDLOCK_USER")?).or(file.user.clone()),
@@ -215,11 +215,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))
 }
 
-/// The variables of the environment.
-struct Environment;
+/// The variables of the environment. An empty one is the same as none.
+pub(crate) struct Environment;
 
 impl Environment {
-    fn read() -> Self {
+    pub(crate) fn read() -> Self {
         Self
     }
 
@@ -228,7 +228,7 @@ impl Environment {
         env::var_os(name).filter(|value| !value.is_empty())
     }
 
-    fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>, Failure> {
         let text = self.get(name).map(OsString::into_string).transpose();
         text.map_err(|_| Failure::config(format!("{name} is not UTF-8")))
     }

@@ -2,7 +2,6 @@
 //!
 //! The handle is a secret: a client that has it can release the lock. Thus it is never an argument.
 
-use std::env;
 use std::fs;
 use std::io::{self, Read};
 
@@ -13,7 +12,7 @@ use super::{lockable, print, with_redlock, write_line};
 use crate::args::{Extend, Handle, Lock, Shared, Unavailable, Unlock, Waiting};
 use crate::exit::{Code, Failure};
 use crate::request::{self, Acquired, HeldLock, Kind, Options, Target};
-use crate::settings::{self, bytes};
+use crate::settings::{self, Environment, bytes};
 
 /// The longest handle: a thousand names of a kilobyte each, percent-encoded.
 const LONGEST: u64 = 4 * 1024 * 1024;
@@ -109,8 +108,8 @@ fn read(from: &Handle) -> Result<DetachedLease, Failure> {
     let text = if let Some(path) = &from.handle_file {
         fs::read_to_string(path)
             .map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))?
-    } else if let Some(handle) = env::var_os("REDLOCK_HANDLE") {
-        handle.into_string().map_err(|_| Failure::config("REDLOCK_HANDLE is not UTF-8"))?
+    } else if let Some(handle) = Environment::read().text("REDLOCK_HANDLE")? {
+        handle
     } else {
         let mut text = String::new();
         let read = io::stdin().lock().take(LONGEST).read_to_string(&mut text);

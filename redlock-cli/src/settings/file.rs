@@ -1,12 +1,12 @@
 //! The configuration file, in TOML.
 
-use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::Environment;
 use crate::exit::Failure;
 
 /// The fields of the file. All are optional.
@@ -44,14 +44,18 @@ const TEXTS: [&str; 9] = [
 
 impl File {
     /// Reads the named file, or else the first default file that exists.
-    pub(super) fn find(named: Option<&Path>, warnings: &mut Vec<String>) -> Result<Self, Failure> {
-        let named = named.map(Path::to_owned).or(env::var_os("REDLOCK_CONFIG").map(Into::into));
+    pub(super) fn find(
+        named: Option<&Path>,
+        environment: &Environment,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, Failure> {
+        let named = named.map(Path::to_owned).or(environment.get("REDLOCK_CONFIG").map(Into::into));
         if let Some(path) = named {
             let text = fs::read_to_string(&path);
             let text = text.map_err(|error| cannot_read(&path, &error.to_string()))?;
             return Self::parse(&text, &path, warnings);
         }
-        for path in usual_places() {
+        for path in usual_places(environment) {
             match fs::read_to_string(&path) {
                 Ok(text) => return Self::parse(&text, &path, warnings),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
@@ -114,9 +118,9 @@ fn cannot_read(path: &Path, why: &str) -> Failure {
     Failure::config(format!("cannot read {}: {why}", path.display()))
 }
 
-fn usual_places() -> Vec<PathBuf> {
-    let home = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = home.or(env::var_os("HOME").map(|home| Path::new(&home).join(".config")));
+fn usual_places(environment: &Environment) -> Vec<PathBuf> {
+    let home = environment.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = home.or(environment.get("HOME").map(|home| Path::new(&home).join(".config")));
     let own = home.map(|home| home.join("redlock/config.toml"));
     own.into_iter().chain([PathBuf::from("/etc/redlock/config.toml")]).collect()
 }

@@ -166,6 +166,21 @@ fn the_configuration_file_is_found() {
 }
 
 #[test]
+fn an_empty_variable_is_the_same_as_none() {
+    let cluster = Cluster::new();
+    let found = output(cluster.redlock(["run", "job", "true"]).env("REDLOCK_CONFIG", ""));
+    assert_eq!(Some(0), found.status.code(), "{found:?}");
+    // An empty home directory does not make the working directory the place of the file.
+    fs::create_dir_all(cluster.path(".config/redlock")).unwrap();
+    private(&cluster.path(".config/redlock/config.toml"), "key_prefix = 5\n");
+    let mut command = cluster.redlock(["run", "job", "true"]);
+    let found = output(command.env("XDG_CONFIG_HOME", "").env("HOME", ""));
+    assert_eq!(Some(0), found.status.code(), "{found:?}");
+    let found = output(&mut cluster.shell("$REDLOCK lock job --ttl 1m | REDLOCK_HANDLE= $REDLOCK unlock"));
+    assert_eq!((Some(0), 0), (found.status.code(), cluster.keys()), "{found:?}");
+}
+
+#[test]
 fn the_drift_factor_is_that_of_the_option_the_environment_or_the_file() {
     let cluster = Cluster::new();
     let file = cluster.path("config.toml");
