@@ -25,8 +25,9 @@ mod verdict;
 mod watched;
 mod wire;
 
-pub(crate) use self::command::run;
+pub(crate) use self::command::{end_by_signal, run};
 pub(crate) use self::exec::{EXEC, main as exec};
 pub(crate) use self::keeper::{KEEPER, main as keeper};
+pub(crate) use self::signals::is_ignored;
 pub(crate) use self::timing::Times;
 pub(crate) use self::watched::Watched;

@@ -2,21 +2,23 @@
 //!
 //! It is a single process: if it is killed or stopped, the process of `--pid` is not stopped. Prefer `redlock run`.
 
+mod signals;
+
 use std::io::{self, Read};
 use std::thread;
 
 use redlock_redis_rs::runtime::suspend_aware_now;
 use redlock_redis_rs::{KeepAlive, Lease, LeaseState};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
+use self::signals::Signals;
 use super::handle::acquire;
 use super::{lockable, print, with_redlock};
 use crate::args::{Hold, Shared};
 use crate::exit::{Code, Failure};
 use crate::request::{self, Acquired, Kind, Options, Target};
-use crate::run::{Times, Watched};
+use crate::run::{Times, Watched, end_by_signal};
 use crate::settings::{self, bytes};
 
 /// Holds a lock. Returns the exit code.
@@ -26,23 +28,36 @@ pub(crate) fn hold(args: &Hold, shared: &Shared) -> Result<u8, Failure> {
     let watched = args.pid.map(Watched::new).transpose()?;
     let names: Vec<_> = args.names.resources.iter().map(bytes).collect();
     let owner = settings::owner(args.owner.as_deref());
-    with_redlock(shared, async |redlock, _| {
+    let mut canceled = None;
+    let result = with_redlock(shared, async |redlock, _| {
+        let signals = Signals::new();
+        let mut signals = signals.map_err(|error| Failure::internal("cannot handle signals", error))?;
         let keep_alive = Some(KeepAlive::new());
         let options = Options { ttl: args.ttl, fenced: args.fenced, owner: Some(&owner), keep_alive };
         let target = Target::new(&redlock, &names, Kind::new(args.names.sharing));
         let target = target.map_err(|error| request::failure(&error))?;
-        let acquired = acquire(&redlock, &target, &options, &args.waiting).await?;
+        let acquired = tokio::select! {
+            acquired = acquire(&redlock, &target, &options, &args.waiting) => acquired?,
+            signal = signals.next() => {
+                canceled = Some(signal);
+                return Ok(0);
+            }
+        };
         print(&as_json(&acquired))?;
         let Acquired { lock, .. } = acquired;
         let lost = match watched {
-            Some(watched) => until_gone(&lock, &watched, times).await?,
-            None => until_stdin_ends(&lock, times).await?,
+            Some(watched) => until_gone(&lock, &watched, times, &mut signals).await,
+            None => until_stdin_ends(&lock, times, &mut signals).await,
         };
         match lost {
             Some(reason) => Err(Failure::new(Code::Lost, format!("lock lost: {reason}"))),
             None => lock.release().await.map(|_| 0).map_err(|error| request::failure(&error)),
         }
-    })
+    });
+    match canceled {
+        Some(signal) => Ok(end_by_signal(signal.as_raw())),
+        None => result,
+    }
 }
 
 fn as_json(Acquired { lock, slot }: &Acquired) -> String {
@@ -53,7 +68,7 @@ fn as_json(Acquired { lock, slot }: &Acquired) -> String {
 }
 
 /// Waits for the end of stdin or a signal. Returns the reason of a loss.
-async fn until_stdin_ends(lease: &Lease, times: Times) -> Result<Option<String>, Failure> {
+async fn until_stdin_ends(lease: &Lease, times: Times, signals: &mut Signals) -> Option<String> {
     let (ended, end) = oneshot::channel();
     // A thread reads stdin, which may be any kind of file. The thread ends with the process.
     thread::spawn(move || {
@@ -63,21 +78,20 @@ async fn until_stdin_ends(lease: &Lease, times: Times) -> Result<Option<String>,
         let _ = ended.send(());
     });
     tokio::select! {
-        _ = end => Ok(None),
-        result = signaled() => result.map(|()| None),
-        reason = lost(lease, times) => Ok(Some(reason)),
+        _ = end => None,
+        _ = signals.next() => None,
+        reason = lost(lease, times) => Some(reason),
     }
 }
 
 /// Waits for the end of a process or a signal. Stops the process at the times of a loss.
-async fn until_gone(lease: &Lease, watched: &Watched, times: Times) -> Result<Option<String>, Failure> {
+async fn until_gone(lease: &Lease, watched: &Watched, times: Times, signals: &mut Signals) -> Option<String> {
     use rustix::process::Signal;
 
-    let mut signals = std::pin::pin!(signaled());
     let (mut reason, mut kill_at) = (None, None);
     loop {
         if !watched.is_alive() {
-            return Ok(reason);
+            return reason;
         }
         let now = suspend_aware_now();
         let deadline = now + lease.remaining();
@@ -92,7 +106,7 @@ async fn until_gone(lease: &Lease, watched: &Watched, times: Times) -> Result<Op
             watched.send(Signal::KILL);
         }
         tokio::select! {
-            result = &mut signals, if reason.is_none() => return result.map(|()| None),
+            _ = signals.next(), if reason.is_none() => return None,
             () = tokio::time::sleep(times.tick()) => {}
         }
     }
@@ -111,22 +125,4 @@ fn why(lease: &Lease) -> String {
         LeaseState::Lost(loss) => loss.to_string(),
         _ => "it could not be renewed in time".into(),
     }
-}
-
-async fn signaled() -> Result<(), Failure> {
-    let fail = |error: io::Error| Failure::internal("cannot handle signals", error);
-    let mut signals =
-        [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()]
-            .into_iter()
-            .map(signal)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(fail)?;
-    let [interrupt, terminate, hangup, quit] = &mut signals[..] else { return Ok(()) };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
-        _ = quit.recv() => {}
-    }
-    Ok(())
 }

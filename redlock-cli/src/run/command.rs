@@ -138,7 +138,7 @@ fn leads_session() -> bool {
 }
 
 /// Ends this process by the signal that ended the command, so that a shell sees it. Returns only if that fails.
-fn end_by_signal(signal: i32) -> u8 {
+pub(crate) fn end_by_signal(signal: i32) -> u8 {
     let code = u8::try_from(128 + signal).unwrap_or(Code::Internal as u8);
     if std::process::id() == 1 {
         // A signal does not end the first process of a container.

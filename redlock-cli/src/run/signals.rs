@@ -78,6 +78,11 @@ pub(crate) fn shrug_off() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns whether a signal is ignored.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    ignored() & bit(signal) != 0
+}
+
 fn bit(signal: Signal) -> u64 {
     1 << (signal.as_raw() - 1)
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use redlock_testkit::RedisServer;
@@ -93,10 +94,7 @@ fn waiters_are_counted_and_a_run_that_gives_up_states_its_position() {
     let run = cluster.run("run", &[], "echo > running; until [ -e go ]; do sleep 0.01; done");
     cluster.lines("running");
     let mut waiter = cluster.redlock(["run", "-w", "600", "job", "true"]).spawn().unwrap();
-    eventually("a waiter has a place", || {
-        let found = json(&output(&mut cluster.redlock(["inspect", "--json", "job"])).stdout);
-        (found["waiters"] == 1).then_some(())
-    });
+    eventually("a waiter has a place", || (waiters(&cluster) == 1).then_some(()));
     let shown = text(&output(&mut cluster.redlock(["inspect", "job"])).stdout);
     assert!(shown.lines().next().unwrap().ends_with(", 1 waiter"), "{shown}");
     let late = output(&mut cluster.redlock(["run", "-w", "2", "job", "true"]));
@@ -118,6 +116,43 @@ fn hold_lasts_until_stdin_ends() {
     drop(holder.stdin.take());
     assert_eq!(Some(0), wait(&mut holder).code());
     eventually("no keys", || (cluster.keys() == 0).then_some(()));
+}
+
+/// Returns the number of requests that wait for the lock.
+fn waiters(cluster: &Cluster) -> u64 {
+    let found = json(&output(&mut cluster.redlock(["inspect", "--json", "job"])).stdout);
+    found["waiters"].as_u64().unwrap_or(0)
+}
+
+/// Without a withdrawal, the place would stay for 12 s.
+#[test]
+fn a_signal_withdraws_a_hold_that_waits() {
+    let cluster = Cluster::new();
+    let _holder = cluster.run("run", &[], "echo > running; sleep 1000");
+    cluster.lines("running");
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        // On a busy machine, the limit of the cleanup may pass, so the wait is repeated until that ends in time.
+        eventually("a withdrawal", || {
+            let mut waiter = cluster.redlock(["hold", "job"]).spawn().unwrap();
+            eventually("a place", || (waiters(&cluster) > 0).then_some(()));
+            send(waiter.id().try_into().unwrap(), signal);
+            assert_eq!(Some(signal.as_raw()), wait(&mut waiter).signal());
+            (waiters(&cluster) == 0).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_signal_that_is_ignored_on_entry_does_not_end_a_hold() {
+    let cluster = Cluster::new();
+    let _holder = cluster.run("run", &[], "echo > running; sleep 1000");
+    cluster.lines("running");
+    let mut waiter = cluster.shell("trap '' INT HUP QUIT; exec $REDLOCK hold job").spawn().unwrap();
+    eventually("a place", || (waiters(&cluster) > 0).then_some(()));
+    for signal in [Signal::INT, Signal::HUP, Signal::QUIT, Signal::TERM] {
+        send(waiter.id().try_into().unwrap(), signal);
+    }
+    assert_eq!(Some(Signal::TERM.as_raw()), wait(&mut waiter).signal());
 }
 
 #[test]
