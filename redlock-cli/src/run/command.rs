@@ -11,7 +11,7 @@ use super::environment::{self, HOLDERS};
 use super::keep::{Keep, LONGEST, outage_limit};
 use super::machine::{Leftover, Settings};
 use super::supervisor::{Outcome, Plan, supervise};
-use super::timing::Times;
+use super::timing::{Times, release_limit};
 use super::verdict::Exit;
 use super::wire::{Task, Wait};
 use super::{lookup, signals};
@@ -69,6 +69,7 @@ fn plan(args: &Run, shared: &Shared, messages: &Messages) -> Result<Plan, Failur
     }
     let holders = env::var(HOLDERS).ok().filter(|holders| !holders.is_empty());
     let (wait, wait_for_servers) = waits(&args.waiting, args.once_per);
+    let release_limit = release_limit(found.servers.node_timeout);
     let task = Task {
         supervisor: rustix::process::getpid().as_raw_nonzero().get(),
         servers: found.servers,
@@ -102,6 +103,7 @@ fn plan(args: &Run, shared: &Shared, messages: &Messages) -> Result<Plan, Failur
             LeftoverArg::Wait => Leftover::Wait,
             LeftoverArg::Leave => Leftover::Leave,
         },
+        release_limit,
         shows_waits: io::stderr().is_terminal(),
         keep,
     };

@@ -31,9 +31,6 @@ use crate::request::{NotAcquired, NotAcquiredKind};
 /// The time limit for the cleanup of a canceled request, before the supervisor ends.
 const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time limit for a quorum to confirm the release.
-const RELEASE_LIMIT: Duration = Duration::from_secs(2);
-
 /// The supervisor's state.
 pub(crate) struct Machine {
     settings: Settings,
@@ -112,7 +109,7 @@ impl Machine {
                 work.tick(at, &mut self.out);
             }
             Phase::Releasing { until, .. } if now >= *until => {
-                let limit = shown(RELEASE_LIMIT);
+                let limit = shown(self.settings.release_limit);
                 if !self.is_lost() {
                     self.out.warn(format!("the servers have not confirmed the release within {limit}"));
                 }
@@ -286,7 +283,7 @@ impl Machine {
     }
 
     fn release(&mut self, verdict: Verdict, keep: Option<Duration>, now: Instant) {
-        self.phase = Phase::Releasing { verdict, until: now + RELEASE_LIMIT };
+        self.phase = Phase::Releasing { verdict, until: now + self.settings.release_limit };
         if self.keeper_gone {
             self.finish();
         } else {

@@ -16,6 +16,16 @@ pub(crate) const MIN_TTL: Duration = Duration::from_secs(1);
 
 const LEAST_MARGIN: Duration = Duration::from_millis(50);
 
+/// Returns how long the supervisor waits for the keeper to release the lock, or to keep it for the rest of a period.
+///
+/// The servers have one node timeout to reply. To keep a lock, the keeper may first wait for the end of earlier writes,
+/// for two node timeouts at most. The margin is for the processes.
+pub(crate) fn release_limit(node_timeout: Duration) -> Duration {
+    const MARGIN: Duration = Duration::from_secs(1);
+
+    3 * node_timeout + MARGIN
+}
+
 /// The rule for one TTL and one grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times(Grace);
@@ -85,6 +95,11 @@ mod tests {
         assert_eq!(at(21_698), times.term_at(at(29_698)));
         assert_eq!(at(29_198), times.kill_at(at(29_698)));
         assert_eq!(ms(250), times.tick());
+    }
+
+    #[test]
+    fn the_limit_of_a_release_covers_three_replies() {
+        assert_eq!([4_000, 16_000].map(ms), [1_000, 5_000].map(|timeout| release_limit(ms(timeout))));
     }
 
     #[test]

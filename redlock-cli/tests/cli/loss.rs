@@ -137,6 +137,23 @@ fn a_newer_claim_ends_a_fenced_run_in_time() {
     assert!(cluster.last_beat("beats") <= end.at("valid_until"), "{end:?}");
 }
 
+/// The servers have the node timeout to reply, so the run waits at least as long for the end of its lock.
+#[test]
+fn a_slow_release_is_awaited() {
+    for options in [&[][..], &["--at-least", "1h"]] {
+        let cluster = Cluster::new();
+        let options = [&["--node-timeout", "50s", "--ttl", "1h"], options].concat();
+        let run = cluster.run("run", &options, "echo > running; until [ -e go ]; do sleep 0.01; done");
+        cluster.lines("running");
+        cluster.pause_all();
+        std::fs::write(cluster.path("go"), "").unwrap();
+        sleep(3.0);
+        cluster.resume_all();
+        let end = run.end();
+        assert_eq!((Some(0), ""), (end.code(), &*end.stderr), "{end:?}");
+    }
+}
+
 #[test]
 fn a_command_that_ends_by_itself_keeps_its_code() {
     let cluster = Cluster::new();

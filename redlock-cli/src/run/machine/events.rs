@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) max_runtime: Option<Duration>,
     pub(crate) kill_after: Option<Duration>,
     pub(crate) leftover: Leftover,
+    /// The time limit for a quorum to confirm the release, or that it keeps the lock.
+    pub(crate) release_limit: Duration,
     /// `true` if stderr is a terminal, so that waiting must be explained.
     pub(crate) shows_waits: bool,
     pub(crate) keep: Option<Keep>,

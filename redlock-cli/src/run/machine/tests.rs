@@ -25,6 +25,7 @@ fn settings() -> Settings {
         max_runtime: None,
         kill_after: None,
         leftover: Leftover::Kill,
+        release_limit: ms(4_000),
         shows_waits: false,
         keep: None,
     }
@@ -376,8 +377,8 @@ fn a_release_that_is_not_confirmed_ends_the_wait_with_a_warning() {
     let mut test = Test::running(settings());
     test.on(100, Event::Ended(Ended::Exited(0)));
     test.on(100, Event::Left(0));
-    assert!(test.tick(2_099).is_empty());
-    assert!(matches!(*test.tick(2_100), [Action::Warn(_), Action::Exit(Verdict::Command(_))]));
+    assert!(test.tick(4_099).is_empty());
+    assert!(matches!(*test.tick(4_100), [Action::Warn(_), Action::Exit(Verdict::Command(_))]));
 }
 
 /// Any event, at any time.
