@@ -172,8 +172,8 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with = "reader")]
     pub(crate) fenced: bool,
     /// The treatment of processes that outlive the command
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = LeftoverArg::Kill)]
-    pub(crate) leftover: LeftoverArg,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Leftover::Kill)]
+    pub(crate) leftover: Leftover,
     /// The process group of the command
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Group::Auto)]
     pub(crate) group: Group,
@@ -261,7 +261,7 @@ pub(crate) enum AtLeastIf {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LeftoverArg {
+pub(crate) enum Leftover {
     /// Stop them, then release the lock
     Kill,
     /// Keep the lock until they end

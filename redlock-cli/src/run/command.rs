@@ -9,13 +9,13 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::environment::{self, HOLDERS};
 use super::keep::{Keep, LONGEST, outage_limit};
-use super::machine::{Leftover, Settings};
+use super::machine::Settings;
 use super::supervisor::{Outcome, Plan, supervise};
 use super::timing::{Times, release_limit};
 use super::verdict::Exit;
 use super::wire::{Task, Wait};
 use super::{lookup, signals};
-use crate::args::{AtLeastIf, Group, LeftoverArg, Run, Shared, Unavailable, Waiting};
+use crate::args::{AtLeastIf, Group, Run, Shared, Unavailable, Waiting};
 use crate::exit::{Code, Failure};
 use crate::messages::Messages;
 use crate::request::Kind;
@@ -98,11 +98,7 @@ fn plan(args: &Run, shared: &Shared, messages: &Messages) -> Result<Plan, Failur
         stolen_grace: args.stolen_grace,
         max_runtime: args.max_runtime,
         kill_after: args.kill_after,
-        leftover: match args.leftover {
-            LeftoverArg::Kill => Leftover::Kill,
-            LeftoverArg::Wait => Leftover::Wait,
-            LeftoverArg::Leave => Leftover::Leave,
-        },
+        leftover: args.leftover,
         release_limit,
         shows_waits: io::stderr().is_terminal(),
         keep,

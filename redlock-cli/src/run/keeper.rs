@@ -21,7 +21,7 @@ use self::line::Line;
 use super::board::Board;
 use super::signals;
 use super::timing::Times;
-use super::tree::{self, Supervisor};
+use super::tree::{self, Supervisor, TREE_INTERVAL};
 use super::wire::{FromKeeper, Held, Lost, Task, ToKeeper};
 use crate::duration::shown;
 use crate::exit::Failure;
@@ -29,9 +29,6 @@ use crate::request::{Acquired, HeldLock, NotAcquired, NotAcquiredKind, Slot};
 
 /// The hidden first argument.
 pub(crate) const KEEPER: &str = "__keeper";
-
-/// The interval between two checks of processes that must end.
-const TREE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The longest time for pending cleanup after the supervisor has ended.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(10);

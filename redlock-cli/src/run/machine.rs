@@ -19,7 +19,7 @@ use std::time::Duration;
 use redlock_redis_rs::runtime::Instant;
 use rustix::process::Signal;
 
-pub(crate) use self::events::{Action, Event, Leftover, Record, Settings};
+pub(crate) use self::events::{Action, Event, Record, Settings};
 use self::events::{Output, ends};
 use self::work::{Moment, Work};
 use super::keep::Keep;

@@ -3,6 +3,8 @@
 //! On Linux the supervisor adopts orphans of the command, so a process that forks twice or begins a new session is
 //! still found. On other systems only the group can be signaled, or only the command if it has no separate group.
 
+use std::time::Duration;
+
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
@@ -12,6 +14,9 @@ use super::procfs::{self, Process};
 ///
 /// Keepers end by themselves, after they have released their locks.
 pub(crate) const KEEPER_NAME: &str = "redlock-keeper";
+
+/// The interval between two checks of processes that must end.
+pub(crate) const TREE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The processes of the command, for the supervisor.
 pub(crate) struct Tree {

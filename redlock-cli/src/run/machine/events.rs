@@ -5,6 +5,7 @@ use std::time::Duration;
 use redlock_redis_rs::runtime::Instant;
 use rustix::process::Signal;
 
+use crate::args::Leftover;
 use crate::run::keep::Keep;
 use crate::run::timing::Times;
 use crate::run::verdict::{Ended, Verdict};
@@ -23,23 +24,13 @@ pub(crate) struct Settings {
     pub(crate) stolen_grace: Duration,
     pub(crate) max_runtime: Option<Duration>,
     pub(crate) kill_after: Option<Duration>,
+    /// The treatment of processes that the command leaves behind.
     pub(crate) leftover: Leftover,
     /// The time limit for a quorum to confirm the release, or that it keeps the lock.
     pub(crate) release_limit: Duration,
     /// `true` if stderr is a terminal, so that waiting must be explained.
     pub(crate) shows_waits: bool,
     pub(crate) keep: Option<Keep>,
-}
-
-/// The treatment of processes that the command leaves behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Leftover {
-    /// Stop them, then release the lock.
-    Kill,
-    /// Keep the lock until they end.
-    Wait,
-    /// Release the lock and let them run.
-    Leave,
 }
 
 /// An event of a run.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::args::Leftover;
 use crate::run::keep::Keep;
 use crate::run::timing::Times;
 use crate::run::verdict::Ended;

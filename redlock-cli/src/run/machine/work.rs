@@ -5,12 +5,11 @@ use std::time::Duration;
 use redlock_redis_rs::runtime::Instant;
 use rustix::process::Signal;
 
-use super::events::{Action, Leftover, Output, Settings, ends};
+use super::events::{Action, Output, Settings, ends};
+use crate::args::Leftover;
+use crate::run::tree::TREE_INTERVAL;
 use crate::run::verdict::{Ended, Verdict};
 use crate::run::wire::Lost;
-
-/// The interval between two checks of the processes that must end.
-const TREE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The interval between two warnings about processes that do not end.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
