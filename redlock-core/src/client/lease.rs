@@ -413,7 +413,6 @@ impl Lease {
         extend::begin(&self.handle, &self.record, extension).await
     }
 
-    /// Creates the public error of a round about this lease.
     /// Creates the error of work that has lost the lock. `what` states what happened to the work.
     pub(crate) fn lost_error(&self, loss: Loss, what: &str) -> Error {
         let resources = self.record.claim.all_resources();
@@ -421,6 +420,7 @@ impl Lease {
         Error::new(ErrorKind::Lost, message).with_loss(loss).lost_by_run()
     }
 
+    /// Creates the public error of a round about this lease.
     pub(crate) fn error(&self, failure: Failure) -> Error {
         failure.into_error(self.record.claim.all_resources(), &self.handle)
     }
