@@ -34,6 +34,13 @@ fn both(seed: u64) -> [Experiment; 2] {
 }
 
 #[test]
+fn another_seed_gives_another_history() {
+    for (one, two) in both(3).iter().zip(&both(4)) {
+        assert_ne!(one.run().history, two.run().history);
+    }
+}
+
+#[test]
 fn every_activity_is_repeated() {
     for seed in 0..2 {
         for short in both(seed) {

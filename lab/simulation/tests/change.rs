@@ -23,19 +23,9 @@ fn experiment(seed: u64) -> Experiment {
     Experiment::new(seed).changing(old, new).clients(4).resources(1)
 }
 
-fn violate_nothing(seeds: u64, run: impl Fn(u64) -> Experiment) -> Totals {
-    let mut totals = Totals::default();
-    for seed in 0..seeds {
-        let report = run(seed).run();
-        assert!(report.defects().next().is_none(), "{report}");
-        totals.add(&report);
-    }
-    totals
-}
-
 #[test]
 fn changes_violate_nothing() {
-    let totals = violate_nothing(140, experiment);
+    let totals = Totals::without_defects(140, experiment);
     assert!(totals.grants > 1_000, "{totals}");
     assert!(totals.faults["kill"] > 800, "each of four clients restarts twice: {totals}");
 }
@@ -45,23 +35,23 @@ fn changes_violate_nothing() {
 #[test]
 fn tokens_increase_over_changes() {
     let long = |seed| experiment(seed).lasts(Duration::from_secs(64)).faults(Faults::LateRestarts);
-    let totals = violate_nothing(28, long);
+    let totals = Totals::without_defects(28, long);
     assert!(totals.fenced_grants > 300, "{totals}");
 }
 
 #[test]
 fn changes_with_losses_and_restart_admission_violate_nothing() {
-    violate_nothing(42, |seed| experiment(seed).faults(Faults::Losses));
+    Totals::without_defects(42, |seed| experiment(seed).faults(Faults::Losses));
 }
 
 #[test]
 fn readers_and_writers_exclude_each_other_over_changes() {
-    violate_nothing(42, |seed| experiment(seed).sharing());
+    Totals::without_defects(42, |seed| experiment(seed).sharing());
 }
 
 #[test]
 fn the_whole_stack_changes_its_nodes() {
-    violate_nothing(14, |seed| experiment(seed).whole());
+    Totals::without_defects(14, |seed| experiment(seed).whole());
 }
 
 #[test]
@@ -77,14 +67,11 @@ fn without_the_middle_step_locks_overlap() {
 #[test]
 fn lists_that_must_agree_never_overlap_without_the_middle_step() {
     let lists = CHANGES.iter().filter(|(old, new)| old.iter().any(|server| new.contains(server)));
-    let mut totals = Totals::default();
-    for (number, (old, new)) in lists.enumerate() {
-        for seed in 0..10 {
-            let experiment = Experiment::new(10 * number as u64 + seed).changing(old, new).clients(4);
-            let report = experiment.resources(1).without_middle_step().agreeing().faults(Faults::None).run();
-            assert!(report.defects().next().is_none(), "{report}");
-            totals.add(&report);
-        }
-    }
+    let lists: Vec<_> = lists.collect();
+    let totals = Totals::without_defects(10 * lists.len() as u64, |seed| {
+        let (old, new) = lists[usize::try_from(seed / 10).expect("a small seed")];
+        let experiment = Experiment::new(seed).changing(old, new).clients(4).resources(1);
+        experiment.without_middle_step().agreeing().faults(Faults::None)
+    });
     assert!(totals.grants > 200, "{totals}");
 }

@@ -22,20 +22,9 @@ fn experiment(seed: u64) -> Experiment {
     Experiment::new(seed).servers(servers).faults(Faults::Clocks)
 }
 
-/// Runs many seeds, and fails at the first defect. Returns the combined results.
-fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
-    let mut totals = Totals::default();
-    for seed in 0..seeds {
-        let report = experiment(seed).run();
-        assert!(report.defects().next().is_none(), "{report}");
-        totals.add(&report);
-    }
-    totals
-}
-
 #[test]
 fn clocks_that_step_forward_or_run_fast_violate_nothing() {
-    let totals = run(experiment, 40);
+    let totals = Totals::without_defects(40, experiment);
     assert!(totals.grants > 250, "{totals}");
     for fault in ["clock step", "clock drift", "crash", "older copy", "flush"] {
         assert!(totals.faults[fault] > 20, "{fault}: {totals}");
@@ -44,24 +33,24 @@ fn clocks_that_step_forward_or_run_fast_violate_nothing() {
 
 #[test]
 fn fenced_locks_violate_nothing() {
-    let totals = run(|seed| experiment(seed).fenced(true), 24);
+    let totals = Totals::without_defects(24, |seed| experiment(seed).fenced(true));
     assert!(totals.fenced_grants > 100, "{totals}");
 }
 
 #[test]
 fn readers_and_writers_violate_nothing() {
-    let totals = run(|seed| experiment(seed).sharing(), 24);
+    let totals = Totals::without_defects(24, |seed| experiment(seed).sharing());
     assert!(totals.grants > 200, "{totals}");
 }
 
 #[test]
 fn kept_locks_violate_nothing() {
-    run(|seed| experiment(seed).keeping(), 24);
+    Totals::without_defects(24, |seed| experiment(seed).keeping());
 }
 
 #[test]
 fn without_a_watch_locks_overlap() {
-    let totals = run(|seed| experiment(seed).without_admission(), 60);
+    let totals = Totals::without_defects(60, |seed| experiment(seed).without_admission());
     let violations = |broken| totals.violations_of(Invariant::Exclusion, broken);
     assert!(
         violations(Assumption::ClocksAreNotSet) + violations(Assumption::ClocksRunEvenly) > 5,

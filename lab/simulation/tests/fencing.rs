@@ -10,17 +10,6 @@ use redlock_simulation::plan::Faults;
 const FENCING: [Invariant; 5] =
     [Invariant::Unique, Invariant::Order, Invariant::Supersession, Invariant::Resource, Invariant::Counting];
 
-/// Runs many seeds, and fails at the first defect. Returns the combined results.
-fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
-    let mut totals = Totals::default();
-    for seed in 0..seeds {
-        let report = experiment(seed).run();
-        assert!(report.defects().next().is_none(), "{report}");
-        totals.add(&report);
-    }
-    totals
-}
-
 fn count(totals: &Totals, invariants: &[Invariant]) -> usize {
     let violations = totals.violations.iter().filter(|((invariant, _), _)| invariants.contains(invariant));
     violations.map(|(_, count)| count).sum()
@@ -28,7 +17,8 @@ fn count(totals: &Totals, invariants: &[Invariant]) -> usize {
 
 /// Checks that locks overlap, and that their tokens still increase.
 fn check_tokens_of_overlapping_locks(servers: usize) {
-    let totals = run(|seed| Experiment::new(seed).servers(servers).faults(Faults::Fencing), 100);
+    let totals =
+        Totals::without_defects(100, |seed| Experiment::new(seed).servers(servers).faults(Faults::Fencing));
     assert!(count(&totals, &[Invariant::Exclusion]) > 0, "{totals}");
     assert_eq!(0, count(&totals, &FENCING), "{totals}");
     assert!(totals.fenced_grants > 500 && totals.fenced_grants < totals.grants, "{totals}");
@@ -57,7 +47,7 @@ fn lost_locks_and_clock_steps_leave_tokens_in_order_on_five_servers() {
 /// Faults that violate nothing with plain locks violate nothing with fenced ones.
 #[test]
 fn bounded_faults_violate_nothing_with_fenced_locks() {
-    let totals = run(|seed| Experiment::new(seed).servers(3).fenced(true), 100);
+    let totals = Totals::without_defects(100, |seed| Experiment::new(seed).servers(3).fenced(true));
     assert!(totals.fenced_grants > 500, "{totals}");
     let only = [&(Invariant::Leftovers, Some(Assumption::RequestsArriveSoon))];
     assert!(totals.violations.keys().all(|kind| only.contains(&kind)), "{totals}");
@@ -65,7 +55,8 @@ fn bounded_faults_violate_nothing_with_fenced_locks() {
 
 #[test]
 fn lost_counters_with_late_restarts_leave_tokens_in_order() {
-    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::LateRestarts), 150);
+    let totals =
+        Totals::without_defects(150, |seed| Experiment::new(seed).servers(3).faults(Faults::LateRestarts));
     assert!(totals.faults["lost counters"] > 50, "{totals}");
     assert_eq!(0, count(&totals, &FENCING), "{totals}");
 }
@@ -73,7 +64,7 @@ fn lost_counters_with_late_restarts_leave_tokens_in_order() {
 #[test]
 fn lost_counters_break_the_order_of_tokens() {
     let faults = Faults::Violating(Assumption::CountersAreKept);
-    let totals = run(|seed| Experiment::new(seed).servers(3).faults(faults), 900);
+    let totals = Totals::without_defects(900, |seed| Experiment::new(seed).servers(3).faults(faults));
     for invariant in [Invariant::Unique, Invariant::Order, Invariant::Supersession, Invariant::Resource] {
         assert!(totals.violations_of(invariant, Assumption::CountersAreKept) > 0, "{invariant}: {totals}");
     }
@@ -89,16 +80,15 @@ fn counters_that_start_with_1_must_never_be_lost() {
     };
     assert!((0..1000).any(|seed| broken(&seed)), "a late restart is not sufficient");
     let kept = |seed| Experiment::new(seed).servers(3).faults(Faults::Fencing).counters_without_time();
-    assert_eq!(0, count(&run(kept, 50), &FENCING));
+    assert_eq!(0, count(&Totals::without_defects(50, kept), &FENCING));
 }
 
 /// A holder that reads first may overwrite a value that it has not seen, although the tokens are in perfect order.
 #[test]
 fn a_holder_that_reads_before_it_writes_its_token_loses_updates() {
-    let totals = run(
-        |seed| Experiment::new(seed).servers(3).faults(Faults::Fencing).without_initial_token_write(),
-        100,
-    );
+    let totals = Totals::without_defects(100, |seed| {
+        Experiment::new(seed).servers(3).faults(Faults::Fencing).without_initial_token_write()
+    });
     assert!(totals.violations_of(Invariant::Resource, Assumption::TokensComeFirst) > 0, "{totals}");
     assert_eq!(
         0,
@@ -119,11 +109,4 @@ fn a_report_on_fenced_locks_has_the_tokens_and_the_command_to_repeat_it() {
     assert!(report.replay().contains(" --locks mixed "), "{}", report.replay());
     let usual = Experiment::new(3).servers(3).faults(Faults::Fencing).run();
     assert!(usual.replay().contains(" --faults fencing --seed"), "{}", usual.replay());
-}
-
-#[test]
-fn the_same_seed_gives_the_same_fenced_history_to_the_byte() {
-    let text = |seed| Experiment::new(seed).servers(3).faults(Faults::Fencing).run().history.to_string();
-    assert_eq!(text(3), text(3));
-    assert_ne!(text(3), text(4));
 }

@@ -22,12 +22,7 @@ fn experiment(seed: u64) -> Experiment {
 
 #[test]
 fn losses_violate_nothing() {
-    let mut totals = Totals::default();
-    for seed in 0..60 {
-        let report = experiment(seed).run();
-        assert!(report.defects().next().is_none(), "{report}");
-        totals.add(&report);
-    }
+    let totals = Totals::without_defects(60, experiment);
     assert!(totals.grants > 300 && totals.fenced_grants > 100, "{totals}");
     for fault in ["crash", "flush", "older copy", "lost counters"] {
         assert!(totals.faults[fault] > 20, "{fault}: {totals}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::Report;
+use super::{Experiment, Report};
 use crate::history::FaultKind;
 use crate::invariant::{Assumption, Invariant};
 
@@ -34,6 +34,28 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Runs the experiments of the first `seeds` seeds, and fails at the first defect.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the report of a run in which something was violated although all assumptions held.
+    ///
+    /// ```
+    /// use redlock_simulation::experiment::{Experiment, Totals};
+    ///
+    /// let totals = Totals::without_defects(3, |seed| Experiment::new(seed).servers(3));
+    /// assert!(totals.runs == 3 && totals.grants > 10);
+    /// ```
+    pub fn without_defects(seeds: u64, experiment: impl Fn(u64) -> Experiment) -> Self {
+        let mut totals = Self::default();
+        for seed in 0..seeds {
+            let report = experiment(seed).run();
+            assert!(report.defects().next().is_none(), "{report}");
+            totals.add(&report);
+        }
+        totals
+    }
+
     /// Adds one run.
     pub fn add(&mut self, report: &Report) {
         self.runs += 1;
