@@ -39,6 +39,7 @@ pub trait IntoConnector {
 
 impl IntoConnector for Address {
     fn into_connector(self, options: &Options) -> Result<Connector, Error> {
+        check_certificates(self.endpoint(), options)?;
         let place = match self.endpoint() {
             Endpoint::Tcp { host, port, tls: false } => ConnectionAddr::Tcp(host.clone(), *port),
             Endpoint::Tcp { host, port, tls: true } => {
@@ -46,8 +47,9 @@ impl IntoConnector for Address {
             }
             Endpoint::Unix { path } => ConnectionAddr::Unix(path.clone()),
             Endpoint::Cluster { servers, tls } => {
-                // The host and the port are replaced by those of each server.
-                let server = self.at("cluster", 1).into_connector(options)?;
+                // Errors name the first server. Connections are opened to the servers that `found` returns.
+                let (host, port) = &servers[0];
+                let server = self.at(host, *port).into_connector(options)?;
                 let found = server.clone();
                 let members =
                     ClusterMembers::new(servers.clone(), *tls, move |host, port| found.at(host, port));
@@ -222,12 +224,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn certificates_without_tls_are_rejected_with_the_scheme_of_the_same_kind() {
+        let options = options().root_certificates("x");
+        for (url, reason) in [
+            ("redis+cluster://b,a", "cluster@a:6379,b:6379: certificates require rediss+cluster://"),
+            ("redis+sentinel://s/m", "m@s:26379: certificates require rediss+sentinel://"),
+        ] {
+            let shown = message_with(url, &options);
+            assert!(shown.ends_with(&format!("invalid address {reason}")), "{shown}");
+        }
+    }
+
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     #[test]
     fn unusable_certificates_are_rejected_without_their_content() {
         for options in [options().root_certificates("hunter2"), options().client_identity("x", "hunter2")] {
-            let shown = message_with("rediss://a", &options);
-            assert!(shown.contains("TLS unavailable") && !shown.contains("hunter2"), "{shown}");
+            for url in ["rediss://a:1", "rediss+cluster://a:1,b", "rediss+sentinel://a:1,b/m"] {
+                let shown = message_with(url, &options);
+                assert!(shown.contains("a:1: TLS unavailable") && !shown.contains("hunter2"), "{shown}");
+            }
         }
     }
 

@@ -33,11 +33,15 @@ const NO_ROOTS: &str = "no root certificate: install those of the system, or pas
 /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): `options` contain certificates, but the endpoint does not
 ///   use TLS.
 pub fn check_certificates(endpoint: &Endpoint, options: &Options) -> Result<(), Error> {
-    let is_tls = endpoint.has_tls();
-    if is_tls || !has_certificates(options) {
+    if endpoint.has_tls() || !has_certificates(options) {
         return Ok(());
     }
-    Err(Error::invalid(format!("invalid address {endpoint}: certificates require rediss://")))
+    let scheme = match endpoint {
+        Endpoint::Tcp { .. } | Endpoint::Unix { .. } => "rediss",
+        Endpoint::Cluster { .. } => "rediss+cluster",
+        Endpoint::Sentinels { .. } => "rediss+sentinel",
+    };
+    Err(Error::invalid(format!("invalid address {endpoint}: certificates require {scheme}://")))
 }
 
 /// Returns whether `options` contain a root certificate or a client certificate.
