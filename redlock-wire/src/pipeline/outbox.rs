@@ -52,7 +52,7 @@ pub(super) enum Expected {
     /// The replies to one request.
     Replies {
         slot: usize,
-        /// The number of replies that are missing.
+        /// The number of replies that are missing, at least one.
         missing: usize,
         /// True if a reading of the clock follows.
         timed: bool,
@@ -166,7 +166,10 @@ impl Outbox {
             if let Slot::Waiting { request, waker } = mem::replace(&mut state.slots[slot], Slot::Abandoned) {
                 let Packed { bytes, commands, timed } = request;
                 out.extend_from_slice(&bytes);
-                sent.push_back(Expected::Replies { slot, missing: commands, timed });
+                // Without commands, the reading of the clock is the only reply.
+                if commands > 0 {
+                    sent.push_back(Expected::Replies { slot, missing: commands, timed });
+                }
                 if timed {
                     timed_slots.push(slot);
                 }

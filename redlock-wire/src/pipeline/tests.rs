@@ -206,6 +206,17 @@ fn no_commands_are_no_request() {
 }
 
 #[test]
+fn the_clock_is_read_without_commands_too() {
+    let mut world = World::new();
+    let (clock, next) = (world.timed(&[]), world.call("a"));
+    assert_eq!(vec!["a*1\r\n$4\r\nTIME\r\n"], world.writes());
+    world.say(":1\r\n*2\r\n$1\r\n7\r\n$1\r\n5\r\n");
+    assert_eq!(1, number(next));
+    assert_eq!(vec![Reply::Int(7_000_005)], ended(clock).unwrap());
+    assert_eq!(world.slots().0, world.slots().1);
+}
+
+#[test]
 fn a_request_that_is_dropped_before_it_is_taken_is_never_sent() {
     let mut world = World::new();
     let (first, second, third, fourth) =
