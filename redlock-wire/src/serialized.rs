@@ -28,6 +28,7 @@ struct OptionsFields {
     reconnect_delay_ms: Option<u64>,
     native_commands: Option<bool>,
     longest_ttl_ms: Option<u64>,
+    strict_clocks: Option<bool>,
     fence_prefix: Option<String>,
     fence_retention_ms: Option<u64>,
     root_certificates: Option<String>,
@@ -66,6 +67,9 @@ impl<'de> Deserialize<'de> for Options {
         if let Some(native) = fields.native_commands {
             options = options.native_commands(native);
         }
+        if let Some(strict) = fields.strict_clocks {
+            options = options.strict_clocks(strict);
+        }
         if let Some(pem) = fields.root_certificates {
             options = options.root_certificates(pem);
         }
@@ -97,11 +101,12 @@ mod tests {
         let options: Options = serde_json::from_str("{}").unwrap();
         let default = Options::tokio();
         assert!(options.keys == default.keys && !options.native_commands && !options.has_longest_ttl());
+        assert!(!options.strict_clocks);
         assert_eq!(default.connect_timeout.get(), options.connect_timeout.get());
 
         let text = r#"{
             "key_prefix": "lock:", "connect_timeout_ms": 500, "reconnect_delay_ms": 1, "native_commands": true,
-            "longest_ttl_ms": 60000, "fence_prefix": "fence:", "fence_retention_ms": 3600000,
+            "longest_ttl_ms": 60000, "strict_clocks": true, "fence_prefix": "fence:", "fence_retention_ms": 3600000,
             "root_certificates": "PEM", "client_identity": { "certificate": "PEM", "key": "PEM" }
         }"#;
         let options: Options = serde_json::from_str(text).unwrap();
@@ -109,7 +114,7 @@ mod tests {
         assert_eq!(Duration::from_secs(3600), options.keys.fence_retention);
         assert_eq!(Duration::from_millis(500), options.connect_timeout.get());
         assert_eq!(Duration::from_millis(10), options.reconnect_delay, "the shortest");
-        assert!(options.native_commands && options.has_longest_ttl());
+        assert!(options.native_commands && options.has_longest_ttl() && options.strict_clocks);
     }
 
     #[cfg(feature = "tokio")]
