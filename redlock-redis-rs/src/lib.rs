@@ -152,22 +152,10 @@
 //!
 //! # Permissions
 //!
-//! The table lists the commands that a node sends. [Access
-//! control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for `ACL
-//! SETUSER`. A server that permits neither `EVALSHA` nor a newer command that deletes a lock is not used. Its locks could
-//! not be released.
-//!
-//! | Purpose | Commands |
-//! |---|---|
-//! | Locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
-//! | Identity and version of the server; without it a denied attempt takes two commands | `INFO` |
-//! | Releases on Redis 8.4 and Valkey 9.0 and newer; without it a script | `DELEX`, `DELIFEQ` |
-//! | Fenced locks | `TIME`, in scripts; access to the keys of the counters, `redlock:fence:*` |
-//! | Readers and writers, in scripts | `TIME`, `TYPE`, `ZADD`, `ZSCORE`, `ZREM`, `ZREMRANGEBYSCORE`, `ZREVRANGE`, `PEXPIREAT` |
-//! | The order of waiters, and their number, in scripts; access to the keys with the suffix `#waiting` | `TIME`, `ZADD`, `ZREM`, `ZREVRANGE`, and `ZCARD`, `ZREVRANK` |
-//! | Short requests; without it scripts are sent in full | `SCRIPT LOAD` |
-//! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
-//! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |
+//! [Access control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for
+//! `ACL SETUSER` with the commands and keys of a node, the rules of further features, and the effects of missing rules.
+//! A server that permits neither `EVALSHA` nor a newer command that deletes a lock is not used. Its locks could not be
+//! released.
 //!
 //! # Fencing
 //!

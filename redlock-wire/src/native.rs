@@ -1,11 +1,11 @@
 //! Commands that compare a value on the server before they delete it, and so replace the script of a release.
 //!
-//! A native release takes about a third of the server time of the script. The version of the server decides at the
-//! handshake. A server that rejects the command anyway, for example because of its ACL, receives the script instead, and
-//! from then on only scripts.
+//! A native release takes about a third of the server time of the script. It is used with `Options::native_commands`,
+//! if the version of the server has the command. A server that rejects the command anyway, for example because of its
+//! ACL, receives the script instead, and from then on only scripts.
 //!
-//! If a server forbids scripts, the handshake tries the commands themselves. Such a server extends no lock: `SET .. IFEQ`
-//! can shorten a TTL if it is carried out late, and no other command compares the token.
+//! If a server forbids scripts, the handshake tries the commands themselves, with or without the option. Such a server
+//! extends no lock: `SET .. IFEQ` can shorten a TTL if it is carried out late, and no other command compares the token.
 //! A claim on several resources is not sent to it: the server could not release it.
 
 use redlock_core::node::{self, NodeError};

@@ -5,7 +5,7 @@ use crate::servers::{
     admission, bad_input, borrowed, cancelled, change, clocks, cluster, contention, costs, crowd, extension,
     failover, failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits,
     losses, majority_down, minority_down, node_lists, observing, outages, pauses, positions, prefixes,
-    processes, programs, readers, reconnect, runtimes, split_votes, stale, waiting, work,
+    processes, programs, readers, reconnect, rights, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -404,7 +404,6 @@ macro_rules! __cases {
                 retries_after_errors_are_no_hot_loop
                 max_attempts_limits_the_attempts
                 ttls_near_the_minimum_work
-                the_documented_rights_are_enough
                 servers_that_forbid_scripts_lock_without_extending
             }
             failover {
@@ -497,6 +496,12 @@ macro_rules! __cases {
                 a_program_that_starts_while_a_minority_is_down_works
                 a_node_that_recovers_votes_again_before_a_request_fails
                 nodes_recover_when_a_wrong_password_is_corrected
+            }
+            rights {
+                the_documented_rights_are_enough
+                the_documented_rights_of_features_are_enough
+                the_documented_rights_in_a_cluster_are_enough
+                the_documented_rights_at_sentinels_are_enough
             }
             runtimes {
                 build_needs_no_runtime_and_one_redlock_works_across_two

@@ -35,6 +35,7 @@ pub(crate) mod processes;
 pub(crate) mod programs;
 pub(crate) mod readers;
 pub(crate) mod reconnect;
+pub(crate) mod rights;
 pub(crate) mod runtimes;
 pub(crate) mod split_votes;
 pub(crate) mod stale;

@@ -109,46 +109,6 @@ pub(crate) async fn ttls_near_the_minimum_work<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-/// The minimal permissions of a user, from `docs/operating.md`.
-#[tokio::main(flavor = "current_thread")]
-pub(crate) async fn the_documented_rights_are_enough<A: Adapter>() {
-    let chapter = include_str!("../../../../docs/operating.md");
-    let rule = chapter.lines().find_map(|line| line.strip_prefix("ACL SETUSER locks on >PASSWORD ")).unwrap();
-    let servers = five();
-    for server in &servers {
-        // The chapter names one more rule for newer servers.
-        let delete = delete_of(server).map(|name| format!("+{name}"));
-        let words = "ACL SETUSER locks on >secret".split(' ').chain(rule.split(' '));
-        server.command(&words.chain(delete.as_deref()).collect::<Vec<_>>());
-    }
-    let urls = servers.iter().map(|server| server.url().replace("//", "//locks:secret@"));
-    let options = Options::tokio().key_prefix("lock:").longest_ttl(TTL);
-    let redlock = A::builder_with(urls, &options).unwrap().build().unwrap();
-    for index in 0..servers.len() {
-        redlock.vouch(index).await.unwrap();
-    }
-    all_up(&redlock).await;
-    let guard = redlock.lock("a", TTL).await.unwrap();
-    granted_by_all(&guard).await;
-    let denied = redlock.lock("a", TTL).max_wait(Duration::from_millis(50)).await.unwrap_err();
-    assert_eq!(ErrorKind::Contended, denied.kind());
-    guard.extend(TTL).await.unwrap();
-    assert!(redlock.inspect("a").await.unwrap().is_held_by(&guard));
-    guard.release().await.unwrap();
-    let both = redlock.lock(["a", "b"], TTL).await.unwrap();
-    granted_by_all(&both).await;
-    both.release().await.unwrap();
-    redlock.close().await;
-    for server in &servers {
-        let log = server.command(&["ACL", "LOG"]);
-        let denied = log.lines().zip(log.lines().skip(1)).filter(|(field, _)| *field == "object");
-        // Clients send their name from 7.2 on; older servers do not know this permission.
-        let denied: Vec<_> =
-            denied.map(|(_, object)| object).filter(|object| *object != "client|setinfo").collect();
-        assert!(denied.is_empty(), "denied commands: {denied:?}");
-    }
-}
-
 /// The operations of a server without scripts, as `docs/operating.md` lists them.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn servers_that_forbid_scripts_lock_without_extending<A: Adapter>() {
