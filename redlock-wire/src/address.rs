@@ -536,7 +536,8 @@ fn write_servers(f: &mut fmt::Formatter<'_>, name: &str, servers: &[(String, u16
     Ok(())
 }
 
-fn write_server(f: &mut fmt::Formatter<'_>, host: &str, port: u16) -> fmt::Result {
+/// Formats as `10.0.0.1:6379` or `[::1]:6379`.
+pub(crate) fn write_server(f: &mut fmt::Formatter<'_>, host: &str, port: u16) -> fmt::Result {
     match host.parse::<Ipv6Addr>() {
         Ok(ip) => write!(f, "[{ip}]:{port}"),
         Err(_) => write!(f, "{}:{port}", host.to_ascii_lowercase()),

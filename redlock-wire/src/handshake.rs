@@ -24,6 +24,7 @@ use crate::message::{Command, Reply};
 use crate::native::{self, Native};
 use crate::options::Options;
 use crate::secret::Secret;
+use crate::text::field;
 
 /// The properties of a connection's server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,11 +160,6 @@ pub(crate) fn unsuitable_mode(info: &str) -> Option<&'static str> {
 fn mode(info: &str) -> Option<&str> {
     // Valkey calls the field `server_mode`, except in its mode of compatibility.
     field(info, "redis_mode").or_else(|| field(info, "server_mode"))
-}
-
-/// Returns a field of a reply to `INFO`.
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
 /// Reads the reply to `INFO server`.

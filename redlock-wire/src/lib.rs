@@ -69,6 +69,7 @@ mod telemetry;
 mod tests;
 mod text;
 pub mod tls;
+mod until;
 
 pub use crate::address::{Address, Endpoint};
 pub use crate::builder::{builder, nodes, valid_connectors};

@@ -32,6 +32,7 @@ use crate::probe::{LOST, MIN_SILENCE, REPLICA, UNRESPONSIVE, unresponsive};
 use crate::push::Hub;
 use crate::secret::Secret;
 use crate::sentinel::{CONFIRMED_FOR, Master, reach};
+use crate::until::until;
 
 /// The time that a supervisor may be overdue before it is replaced as not running.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -284,16 +285,7 @@ impl<C: Connector> Supervisor<C> {
 
     /// Completes when `over` holds for the node, or the node is dropped.
     async fn until(&self, over: impl Fn(&Inner<C>) -> bool) {
-        loop {
-            let Some(node) = self.node.upgrade() else { return };
-            // Listens before it checks the condition, so that no change is missed.
-            let changed = node.conn.listen();
-            if over(&node) {
-                return;
-            }
-            drop(node);
-            changed.await;
-        }
+        until(&self.node, |node| node.conn.listen(), over).await;
     }
 }
 

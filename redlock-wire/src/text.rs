@@ -1,4 +1,9 @@
-//! Texts of servers and clients that appear in reports and logs.
+//! Texts of servers and clients.
+
+/// Returns a field of a reply to `INFO`.
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
 
 /// Returns the part of a message that is fit for reports and logs.
 ///

@@ -10,7 +10,7 @@ use crate::gate::rule::{Finding, Stamp};
 use crate::message::{Command, Failure, Reply};
 use crate::script::{Script, script};
 use crate::stamp::StampKey;
-use crate::text::sanitize;
+use crate::text::{field, sanitize};
 
 pub(crate) static LOOK: Script = script!("../scripts/admission.lua");
 
@@ -138,10 +138,6 @@ fn without_stamp(replies: &[Reply]) -> Finding {
         }
         _ => Finding::Nothing,
     }
-}
-
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end)
 }
 
 /// Returns whether access rules deny the look: the key, the script, or a command in it.

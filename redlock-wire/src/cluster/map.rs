@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::slot::SLOTS;
+use crate::address::write_server;
 
 /// The master of some slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,14 +15,10 @@ pub(crate) struct Owner {
     pub(crate) port: u16,
 }
 
-/// Formats as `10.0.0.1:6379` or `[::1]:6379`.
+/// Formats as the label of a server.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
+        write_server(f, &self.host, self.port)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::connection::Connector;
 use crate::first::{First, first};
 use crate::options::Options;
 use crate::sync::locked;
+use crate::until::until;
 
 /// The time between two surveys.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -123,16 +124,7 @@ impl<C: Connector> Surveyor<C> {
 
     /// Completes when `over` holds for the state, or the node is dropped.
     async fn until(&self, over: impl Fn(&mut State<C>) -> bool) {
-        loop {
-            let Some(node) = self.node.upgrade() else { return };
-            // Listens before it checks the condition, so that no change is missed.
-            let changed = node.changed.listen();
-            if over(&mut locked(&node.state)) {
-                return;
-            }
-            drop(node);
-            changed.await;
-        }
+        until(&self.node, |node| node.changed.listen(), |node| over(&mut locked(&node.state))).await;
     }
 }
 

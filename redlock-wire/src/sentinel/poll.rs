@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use crate::address::write_server;
 use crate::message::Reply;
 
 /// The address of a master, as the sentinels name it.
@@ -12,14 +13,10 @@ pub(crate) struct Master {
     pub(crate) port: u16,
 }
 
-/// Formats as `10.0.0.1:6379` or `[::1]:6379`.
+/// Formats as the label of a server.
 impl fmt::Display for Master {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
+        write_server(f, &self.host, self.port)
     }
 }
 
