@@ -234,11 +234,15 @@ impl Request {
     /// # Ok::<_, redlock_core::Error>(())
     /// ```
     pub fn is_vote(&self) -> bool {
-        !matches!(self, Self::Release(_) | Self::Vouch)
+        self.operation().is_vote()
     }
 }
 
 impl Operation {
+    pub(crate) fn is_vote(self) -> bool {
+        !matches!(self, Self::Release | Self::Vouch)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",

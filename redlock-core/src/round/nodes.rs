@@ -110,7 +110,7 @@ impl Nodes {
         let outcome = if counts_always { outcome } else { self.count(node, outcome, at) };
         let peer = &self.peers[node];
         telemetry::voted(name, peer.node.label(), &outcome, latency);
-        let is_vote = !counts_always && !matches!(operation, Operation::Release | Operation::Vouch);
+        let is_vote = !counts_always && operation.is_vote();
         if is_vote && (peer.profile.longest_ttl.is_some() || self.agreement.is_some()) {
             let is_partly_quarantined = || peer.node.status().is_partly_quarantined;
             peer.quarantines.note(peer.node.label(), &outcome, is_partly_quarantined);
