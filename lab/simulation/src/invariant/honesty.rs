@@ -4,7 +4,8 @@
 //! fewer replies it is an outage. A client that confuses the two waits for a lock that no client holds.
 //!
 //! The other valid reason is that the client itself holds the lock, as other tasks of its process see it. The lock
-//! stays in its local queue until a quorum has replied to its release, or cannot reply any more. No server is involved.
+//! stays in its local queue until a quorum has replied to its release, or cannot reply any more. No server is involved. The
+//! gate of a writer is such a lock, too, and is released after the lock.
 //!
 //! A single attempt gets the result "contended" only if another client holds the lock: during the request, some token had
 //! keys on a quorum of servers. If several clients have split the votes, no client holds the lock.
@@ -33,6 +34,8 @@ struct Attempt {
     /// The servers that have replied, for each token that was first sent at that time. There may be the token of an
     /// attempt that was dropped while it waited for the same connection.
     heard: BTreeMap<TokenNumber, BTreeSet<usize>>,
+    /// The servers that have granted, by token.
+    granted: BTreeMap<TokenNumber, BTreeSet<usize>>,
     /// The locks being released: the start, and the servers that have replied.
     releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
     /// The releases that were sent again, or only when the connection was there. The lock that is being released may not
@@ -128,6 +131,9 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 if let Some(heard) = attempt.heard.get_mut(&request.token) {
                     heard.insert(request.server);
                 }
+                if has_readers && reply.is_grant() {
+                    attempt.granted.entry(request.token).or_default().insert(request.server);
+                }
             }
             EventKind::Releasing { client, token, .. } | EventKind::Keeping { client, token } => {
                 attempts.entry(client).or_default().releases.insert(token, (entry.at, BTreeSet::new()));
@@ -145,6 +151,10 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             }
             EventKind::Sent(Request { client, server, operation: Operation::Release, token, call }) => {
                 let attempt = attempts.entry(client).or_default();
+                if attempt.granted.get(&token).is_some_and(|by| by.len() >= rules.quorum()) {
+                    // No other event states that the gate of a writer is released.
+                    attempt.releases.entry(token).or_insert((entry.at, BTreeSet::new()));
+                }
                 let is_late = attempt.releases.get(&token).is_some_and(|(since, _)| entry.at > *since);
                 if !attempt.released.insert((token, server)) || is_late {
                     attempt.repeated.insert(call);
@@ -210,6 +220,23 @@ mod tests {
             1,
             violations(one().release_received(12, 0, 1, 0).contended(20, 0)),
             "the lock has left the queue"
+        );
+    }
+
+    #[test]
+    fn a_gate_stays_in_the_local_queue_until_a_quorum_has_replied() {
+        let gate = |servers| {
+            let builder = HistoryBuilder::default().reader(1, 1, 7, 9);
+            let builder = (0..servers)
+                .fold(builder, |builder, server| builder.sent(10, 0, server, 0).received(11, 0, server, 0));
+            builder.sent(20, 0, 0, 1).sent_release(30, 0, 0, 0)
+        };
+        assert_eq!(0, violations(gate(2).contended(230, 0)));
+        assert_eq!(1, violations(gate(2).contended(245, 0)), "the round must have ended");
+        assert_eq!(
+            1,
+            violations(gate(1).contended(230, 0)),
+            "the release of an attempt that was not granted"
         );
     }
 
