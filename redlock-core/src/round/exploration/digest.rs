@@ -31,6 +31,7 @@ impl World {
         (self.faults, self.seen).hash(hasher);
         self.tokens.hash(hasher);
         for (index, client) in self.clients.iter().enumerate() {
+            client.attempts.len().hash(hasher);
             for (number, attempt) in client.attempts.iter().enumerate() {
                 let matters = |node: &usize| !self.is_spent(index, number, *node);
                 let nodes: SmallVec<[usize; NODES]> = (0..NODES).filter(matters).collect();
