@@ -113,7 +113,8 @@ fn understand(
         // The script could not be loaded; it is sent in full when needed.
         Reply::Error(message) if message.starts_with("NOSCRIPT") => Ok(()),
         Reply::Error(message) if native::is_unavailable(release) => Err(secret.published(message)),
-        // The server is not ready for scripts, such as while it is `BUSY` with another one. It may be at the next attempt.
+        // The server cannot run scripts now, for example because it is `BUSY` with another one. The next connection attempt
+        // checks again.
         Reply::Error(message) => return Err(secret.published(message)),
         _ => Ok(()),
     };

@@ -36,7 +36,7 @@
 //!
 //! # Reduction of the states
 //!
-//! Time is abstracted as in the model of locks: see the [crate](crate#time). In addition:
+//! Time is abstracted as in most models: see the [crate](crate#time). In addition:
 //!
 //! - *Replies* arrive at once, as in the model of [kept locks](crate::keep).
 //! - *Releases* are not part of the state. Once a lease or an attempt has ended, its key may be removed from each node at

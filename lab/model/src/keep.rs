@@ -2,8 +2,8 @@
 //!
 //! A client that has finished a job keeps its lock for the rest of a period. It ends its renewals, waits for its writes,
 //! and then sets the life of its keys, even to a shorter one. The model checks that no other client acquires the lock
-//! before the promised end. Acquisition, cleanup and several attempts are those of locks, so the model of locks covers
-//! them. See [`Property`].
+//! before the promised end. Acquisition, cleanup and several attempts are those of locks, so the explored
+//! rounds of the core cover them. See [`Property`].
 //!
 //! ```
 //! use redlock_model::{Rule, explore};
@@ -35,7 +35,7 @@
 //!
 //! # Reduction of the states
 //!
-//! Time is abstracted as in the model of locks: see the [crate](crate#time). The promised end is another such step,
+//! Time is abstracted as in most models: see the [crate](crate#time). The promised end is another such step,
 //! before or after the ends of the rounds. In addition:
 //!
 //! - *Replies* arrive at once. A later arrival only shortens the time in which a client relies on its grants. Otherwise, it

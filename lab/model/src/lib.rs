@@ -31,7 +31,19 @@
 //! | [`order`] | the order in which waiters of different processes acquire a lock |
 //!
 //! The test `tests/core_runs` binds the models to the code: histories of the real core are translated into steps of the
-//! models, which must allow them. See `docs/internals/explored-scopes.md`.
+//! models, which must allow them. Walks of the model of restart admission are carried out with the rule of `redlock-wire`.
+//! Clocks are not compared. See `docs/internals/explored-scopes.md`.
+//!
+//! # Time
+//!
+//! Most models have no clocks, only the orders of events that they allow. The end of a validity is a step that may come at
+//! any moment, in the order of the rounds of a lease. A key that counts for a round does not expire before this step, since
+//! it was set after the start of the round, and the drift allowance compensates for different clocks. After the step it may
+//! expire at any moment, and so may the key of a lease that has ended.
+//!
+//! Every real run within the assumptions on clocks has one of these orders, for all TTLs, delays and drifts. Thus a property
+//! that holds in all orders holds in it. The reverse is not true and not needed: keys of ended leases may expire sooner here
+//! than any clock would allow.
 
 pub mod admission;
 mod catalog;

@@ -1,7 +1,7 @@
 //! A separate model of readers and writers over a quorum, with every interleaving.
 //!
 //! Many readers or one writer hold a resource. Both need a majority of the nodes. Cleanup, connections and several
-//! attempts of one client are those of locks, so the model of locks covers them. This model checks that a writer is the
+//! attempts of one client are those of locks, so the explored rounds of the core cover them. This model checks that a writer is the
 //! only holder, and that readers do not change the entries of other readers. See [`Property`].
 //!
 //! ```
@@ -41,7 +41,7 @@
 //!
 //! # Reduction of the states
 //!
-//! Time is abstracted as in the model of locks: see the [crate](crate#time). In addition:
+//! Time is abstracted as in most models: see the [crate](crate#time). In addition:
 //!
 //! - *Releases* are not part of the state. Once a lease or an attempt has ended, its release may be carried out on each
 //!   node at any time, never, or again.

@@ -135,14 +135,14 @@ fn leads_session() -> bool {
     nix::unistd::getsid(None) == Ok(nix::unistd::getpid())
 }
 
-/// Ends this process by the signal that ended the command, so that a shell sees it. Returns only if that fails.
+/// Ends this process by a signal, so that a shell sees it. Returns only if that fails.
 pub(crate) fn end_by_signal(signal: i32) -> u8 {
     let code = u8::try_from(128 + signal).unwrap_or(Code::Internal as u8);
     if std::process::id() == 1 {
         // A signal does not end the first process of a container.
         return code;
     }
-    // The command has written its core dump. This process must not write another one.
+    // If a command has ended by this signal, it has written its core dump. This process must not write another one.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     code

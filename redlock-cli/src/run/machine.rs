@@ -28,7 +28,7 @@ use super::wire::{FromKeeper, Held, ToKeeper};
 use crate::duration::shown;
 use crate::request::{NotAcquired, NotAcquiredKind};
 
-/// The time limit for the cleanup of a canceled request, before the supervisor ends.
+/// The time limit for the cleanup of a canceled request, and for a release after a further signal.
 const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 
 /// The supervisor's state.
@@ -51,6 +51,7 @@ enum Phase {
     Working(Work),
     Releasing {
         verdict: Verdict,
+        since: Instant,
         until: Instant,
     },
     Over,
@@ -108,8 +109,8 @@ impl Machine {
                 let at = Moment { now, deadline: self.deadline, settings: &self.settings };
                 work.tick(at, &mut self.out);
             }
-            Phase::Releasing { until, .. } if now >= *until => {
-                let limit = shown(self.settings.release_limit);
+            Phase::Releasing { since, until, .. } if now >= *until => {
+                let limit = shown(until.saturating_duration_since(*since));
                 if !self.is_lost() {
                     self.out.warn(format!("the servers have not confirmed the release within {limit}"));
                 }
@@ -133,6 +134,9 @@ impl Machine {
             (Phase::Starting, event) => self.while_starting(event, now),
             (Phase::Working(_), event) => self.while_working(event, now),
             (Phase::Releasing { .. }, Event::Keeper(message)) => self.while_releasing(message),
+            (Phase::Releasing { until, .. }, Event::Signal(signal)) if ends(signal) => {
+                *until = (*until).min(now + CANCEL_LIMIT);
+            }
             (Phase::Releasing { .. }, _) => {}
         }
     }
@@ -283,7 +287,7 @@ impl Machine {
     }
 
     fn release(&mut self, verdict: Verdict, keep: Option<Duration>, now: Instant) {
-        self.phase = Phase::Releasing { verdict, until: now + self.settings.release_limit };
+        self.phase = Phase::Releasing { verdict, since: now, until: now + self.settings.release_limit };
         if self.keeper_gone {
             self.finish();
         } else {

@@ -133,6 +133,7 @@ fn a_signal_withdraws_a_hold_that_waits() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         // On a busy machine, the limit of the cleanup may pass, so the wait is repeated until that ends in time.
         eventually("a withdrawal", || {
+            eventually("no place of an earlier wait", || (waiters(&cluster) == 0).then_some(()));
             let mut waiter = cluster.redlock(["hold", "job"]).spawn().unwrap();
             eventually("a place", || (waiters(&cluster) > 0).then_some(()));
             send(waiter.id().try_into().unwrap(), signal);

@@ -377,8 +377,9 @@ impl CheckedRequest {
     /// Waits for the turn among the tasks of this process, within the retry policy.
     ///
     /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
-    async fn in_turn(&self, queued: Queued<'_, '_>, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
-        let (handle, place) = (&self.handle, &mut *queued.place);
+    async fn in_turn(&self, mut queued: Queued<'_, '_>, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
+        let handle = &self.handle;
+        let place = &mut *queued.place;
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
             Waited::Closed => Err(Error::closed()),
             Waited::TimedOut => {
@@ -390,7 +391,10 @@ impl CheckedRequest {
                     None => error,
                 })
             }
-            Waited::Done(()) => Ok(place.unconfirmed()),
+            Waited::Done(()) => {
+                queued.has_turn = true;
+                Ok(queued.place.unconfirmed())
+            }
         }
     }
 
@@ -433,7 +437,7 @@ impl CheckedRequest {
     /// Waits until another attempt may be in flight.
     async fn permit(&self, until: Option<Instant>) -> Result<Permit, Error> {
         let handle = &self.handle;
-        let poll_interval = handle.limiter.poll_interval();
+        let poll_interval = handle.limiter.poll_interval(Class::Attempt);
         match in_time(handle, until, poll_interval, Permit::wait(&handle.limiter, Class::Attempt)).await {
             Waited::Done(permit) => Ok(permit),
             Waited::TimedOut => Err(self.overloaded()),
@@ -566,9 +570,10 @@ pub(super) async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>
     if handle.is_closed() {
         return None;
     }
-    first(async { Some(wait.await) }, async {
+    let mut wait = pin!(wait);
+    let closed = async {
         closing.await;
         None
-    })
-    .await
+    };
+    first(async { Some(wait.as_mut().await) }, closed).await
 }

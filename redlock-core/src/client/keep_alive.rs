@@ -287,7 +287,7 @@ impl RenewalTask {
             if !self.lease.record.is_kept_by(self.epoch, self.now()) {
                 return None;
             }
-            let look = self.now() + limiter.poll_interval();
+            let look = self.now() + limiter.poll_interval(class);
             let wake = async {
                 sleep_until_or(&*self.lease.handle.runtime, look, changed).await;
                 None

@@ -8,6 +8,7 @@ mod leadership;
 use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 
 use self::leadership::Reset;
@@ -248,12 +249,13 @@ async fn until_closed<T>(handle: &Handle, work: impl Future<Output = T>) -> Opti
     if handle.is_closed() {
         return None;
     }
+    let mut work = pin!(work);
     let closed = async {
         closing.await;
         None
     };
     // The closing is checked first, because the work may be ready again and again.
-    first(closed, async { Some(work.await) }).await
+    first(closed, async { Some(work.as_mut().await) }).await
 }
 
 /// Releases the lock. If too few nodes reply, the release continues in the background.

@@ -23,6 +23,8 @@ struct Waiting<'a> {
     standing: Standing,
     /// The gate of a reader, which has a place there, too.
     gate: Option<&'a Resource>,
+    /// True if a release of this process enters the place, which may be carried out at any later time.
+    is_unsettled: bool,
 }
 
 impl<'a> Waiter<'a> {
@@ -32,7 +34,9 @@ impl<'a> Waiter<'a> {
 
     /// Takes over a place that a release of this process has entered. `first` is that of a request without a place.
     fn enter(&mut self, first: Option<Standing>, place: Token) {
-        self.keep(first.map(|standing| standing.entered(place)), None);
+        if let Some(standing) = first.map(|standing| standing.entered(place)) {
+            self.place = Some(Box::new(Waiting { standing, gate: None, is_unsettled: true }));
+        }
     }
 
     /// Prepares an attempt. Returns what it needs to know, if the request has had a place.
@@ -45,7 +49,7 @@ impl<'a> Waiter<'a> {
     /// Takes over the place that a failed attempt has kept.
     pub(super) fn keep(&mut self, place: Option<Standing>, gate: Option<&'a Resource>) {
         if let Some(standing) = place {
-            self.place = Some(Box::new(Waiting { standing, gate }));
+            self.place = Some(Box::new(Waiting { standing, gate, is_unsettled: false }));
         }
     }
 
@@ -61,12 +65,13 @@ impl<'a> Waiter<'a> {
 
     /// Leaves the places on all nodes. A node that does not reply keeps the place for some seconds.
     pub(super) fn give_up(&mut self) {
-        let Some(Waiting { standing, gate }) = self.place.as_deref_mut() else { return };
+        let Some(Waiting { standing, gate, is_unsettled }) = self.place.as_deref_mut() else { return };
         let Some(place) = standing.leave() else { return };
         let nodes = self.nodes;
         let claim = Claim::of_place(self.resources.with_gate(*gate), place);
         for node in (0..nodes.peers.len()).filter(|node| nodes.peers[*node].profile.places) {
-            let (due, release) = (nodes.now(), WriteState::default().pending_release());
+            let writes = if *is_unsettled { WriteState::foreign() } else { WriteState::default() };
+            let (due, release) = (nodes.now(), writes.pending_release());
             nodes.clean_up(Cleanup { node, due, claim: claim.clone(), release });
         }
     }
@@ -74,13 +79,14 @@ impl<'a> Waiter<'a> {
 
 /// A request that waits for its turn among the tasks of its process.
 ///
-/// The release of the task before it may enter it on the nodes. However this wait ends, also if its future is dropped, the
+/// The release of the task before it may enter it on the nodes. However this wait ends, even if its future is dropped, the
 /// waiter takes that place over.
 pub(super) struct Queued<'q, 'a> {
     pub(super) place: &'q mut QueuePlace,
     waiter: &'q mut Waiter<'a>,
     /// The request, without a place.
     first: Option<Standing>,
+    pub(super) has_turn: bool,
 }
 
 impl<'q, 'a> Queued<'q, 'a> {
@@ -89,13 +95,14 @@ impl<'q, 'a> Queued<'q, 'a> {
         waiter: &'q mut Waiter<'a>,
         first: Option<Standing>,
     ) -> Self {
-        Self { place, waiter, first }
+        Self { place, waiter, first, has_turn: false }
     }
 }
 
 impl Drop for Queued<'_, '_> {
     fn drop(&mut self) {
-        if let Some(entered) = self.place.take_entered() {
+        let entered = if self.has_turn { self.place.take_entered() } else { self.place.withdraw() };
+        if let Some(entered) = entered {
             self.waiter.enter(self.first.take(), entered);
         }
     }

@@ -186,6 +186,16 @@ impl<W> Concurrency<W> {
         (self.attempts.waiting.len(), self.renewals.waiting.len())
     }
 
+    /// Returns the number of waiting rounds of a class.
+    pub(crate) fn waiting_of(&self, class: Class) -> usize {
+        let rounds = match class {
+            Class::Attempt => &self.attempts,
+            Class::Renewal(_) => &self.renewals,
+            Class::Watch => &self.watches,
+        };
+        rounds.waiting.len()
+    }
+
     fn has_room(&self, class: Class) -> bool {
         let renewals_wait = !self.renewals.waiting.is_empty() && !self.renewals_fail;
         match class {

@@ -106,7 +106,7 @@ impl WriteState {
     }
 }
 
-/// What explorations of broken rules need.
+/// Access for explorations of broken rules.
 #[cfg(test)]
 impl WriteState {
     /// Returns whether any write has settled.

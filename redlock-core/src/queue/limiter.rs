@@ -16,7 +16,7 @@ use crate::decide::concurrency::{Class, Concurrency, Waiting};
 use crate::runtime::{LONGEST_SLEEP, Runtime};
 use crate::sync::{Mutex, locked};
 
-/// The approximate number of waiting attempts that are polled in each second.
+/// The approximate number of waiting rounds that are polled in each interval.
 const POLLED_AT_ONCE: usize = 64;
 
 /// The rounds in flight of one [`Redlock`](crate::Redlock).
@@ -53,13 +53,17 @@ impl Limiter {
         self.change(|rounds| rounds.renewals_fail(fail));
     }
 
-    /// Returns the interval at which to poll a waiting attempt.
+    /// Returns the interval at which to poll a waiting round.
     ///
-    /// It grows with the number of waiting attempts, so that all of them together cost little.
-    pub(crate) fn poll_interval(&self) -> Duration {
-        let (attempts, _) = locked(&self.rounds).waiting();
-        LONGEST_SLEEP
-            .saturating_mul(u32::try_from(attempts / POLLED_AT_ONCE).unwrap_or(u32::MAX).saturating_add(1))
+    /// It grows with the number of waiting rounds of this class, so that all of them together cost little. Renewals are
+    /// polled more often, because a lease does not wait.
+    pub(crate) fn poll_interval(&self, class: Class) -> Duration {
+        let waiting = locked(&self.rounds).waiting_of(class);
+        let shortest = match class {
+            Class::Renewal(_) => self.overdue.min(LONGEST_SLEEP),
+            Class::Attempt | Class::Watch => LONGEST_SLEEP,
+        };
+        shortest.saturating_mul(u32::try_from(waiting / POLLED_AT_ONCE).unwrap_or(u32::MAX).saturating_add(1))
     }
 
     /// Returns the numbers of waiting attempts and renewals, and the reason.

@@ -13,6 +13,7 @@
 #[cfg(all(test, loom))]
 mod loom_tests;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
@@ -120,6 +121,19 @@ impl QueuePlace {
     pub(crate) fn take_entered(&self) -> Option<Token> {
         let mut queues = locked(&self.queues.queues);
         queues.get_mut(&self.resources[0])?.take_entered(self.number)
+    }
+
+    /// Leaves the queues. Returns the place on the nodes that a release has entered for this task, and enters none later.
+    pub(crate) fn withdraw(&mut self) -> Option<Token> {
+        let place = Cell::new(None);
+        drop(self.with_queues(|queue| {
+            if let Some(entered) = queue.take_entered(self.number) {
+                place.set(Some(entered));
+            }
+            queue.leave(self.number)
+        }));
+        self.entered = 0;
+        place.into_inner()
     }
 
     /// Returns the lock of this process that precedes the place: its token, and the end of its validity.

@@ -193,6 +193,7 @@ impl<'a> Watches<'a> {
 
     /// Returns when to poll the awaited permit again: another one may be overdue.
     fn overdue_at(&self, now: Instant) -> Option<Instant> {
-        matches!(self.queries, QueryPermit::Wait(_)).then(|| now + self.nodes.limiter.poll_interval())
+        matches!(self.queries, QueryPermit::Wait(_))
+            .then(|| now + self.nodes.limiter.poll_interval(Class::Watch))
     }
 }

@@ -337,6 +337,7 @@ fn a_renewal_begins_although_another_one_is_stalled() {
         let two = redlock.lock("b", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         delay(&world, Operation::Extend, NODE_TIMEOUT / 2);
         while world.request_counts(Operation::Extend) == vec![0; 5] {
+            assert!(one.is_held(), "no renewal begins");
             world.sleep(MS).await;
         }
         *stalled.lock().unwrap() = of_one;

@@ -382,6 +382,16 @@ fn a_release_that_is_not_confirmed_ends_the_wait_with_a_warning() {
     assert!(matches!(*test.tick(4_100), [Action::Warn(_), Action::Exit(Verdict::Command(_))]));
 }
 
+#[test]
+fn a_signal_shortens_the_wait_for_a_release() {
+    let mut test = Test::running(settings());
+    test.on(100, Event::Ended(Ended::Exited(0)));
+    test.on(100, Event::Left(0));
+    assert!(test.on(200, Event::Signal(Signal::TERM)).is_empty());
+    assert!(test.tick(1_199).is_empty());
+    assert!(matches!(*test.tick(1_200), [Action::Warn(_), Action::Exit(Verdict::Command(_))]));
+}
+
 /// Any event, at any time.
 fn event() -> impl Strategy<Value = Event> {
     let signal = prop::sample::select(vec![
