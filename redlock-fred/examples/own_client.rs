@@ -25,17 +25,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut builder = Builder::from_config(config);
         let client = builder.set_policy(ReconnectPolicy::new_exponential(0, 10, 1000, 2)).build()?;
         client.init().await?;
-        let () = client.set("visits", 1, None, None, false).await?;
+        let () = client.set("redlock-example:visits", 1, None, None, false).await?;
         nodes.push(Arc::new(node_with_connection(label, &client, &options)) as Arc<dyn LockNode>);
         clients.push(client);
     }
-    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).compare_node_lists(true).build()?;
 
     let guard = redlock.lock("a", TTL).await?;
     println!("locked over {} clients of the application", clients.len());
     for client in &clients {
-        let () = client.incr("visits").await?;
-        let () = client.del("visits").await?;
+        let () = client.incr("redlock-example:visits").await?;
+        let () = client.del("redlock-example:visits").await?;
     }
     guard.release().await?;
     redlock.close().await;

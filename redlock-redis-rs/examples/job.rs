@@ -1,5 +1,6 @@
-//! A nightly job that every machine starts and one machine runs. Keep-alive extends its lock for as long as the job
-//! takes, and the job stops if the lock is lost.
+//! A nightly job that every machine starts at the same moment and one machine runs. Keep-alive extends its lock for as long
+//! as the job takes, and the job stops if the lock is lost. A machine that starts after the end of the job runs it again:
+//! see `LockRequest::once_per` for jobs that run once in each period.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 mod nodes;

@@ -22,18 +22,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let client = Client::open(url)?;
         // A connection manager reconnects on its own. A lost `MultiplexedConnection` stays lost.
         let mut connection = client.get_connection_manager().await?;
-        connection.set("visits", 1).await?;
+        connection.set("redlock-example:visits", 1).await?;
         let label = client.get_connection_info().addr().to_string();
         nodes.push(Arc::new(node_with_connection(label, connection.clone(), &options)) as Arc<dyn LockNode>);
         connections.push(connection);
     }
-    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).compare_node_lists(true).build()?;
 
     let guard = redlock.lock("a", TTL).await?;
     println!("locked over {} connections of the application", connections.len());
     for connection in &mut connections {
-        connection.incr("visits", 1).await?;
-        connection.del("visits").await?;
+        connection.incr("redlock-example:visits", 1).await?;
+        connection.del("redlock-example:visits").await?;
     }
     guard.release().await?;
     redlock.close().await;
