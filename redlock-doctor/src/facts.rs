@@ -62,7 +62,7 @@ impl Facts {
 /// The state of a server that replied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// The fields of `INFO`.
+    /// The fields of `INFO`. Empty if it may not be run.
     pub(super) info: HashMap<String, String>,
     /// `appendfsync`, if it may be read.
     pub(super) fsync: Option<String>,
@@ -155,7 +155,7 @@ pub(super) async fn gather<C: Connection>(
     runtime: &dyn Runtime,
     settings: PreflightSettings,
 ) -> Result<State, String> {
-    let info = match session.call("INFO", &[]).await? {
+    let info = match session.call_if_permitted("INFO", &[]).await? {
         Reply::Bytes(text) => fields(&String::from_utf8_lossy(&text)),
         _ => HashMap::new(),
     };
@@ -164,7 +164,8 @@ pub(super) async fn gather<C: Connection>(
     let mut latency = Duration::ZERO;
     for _ in 0..PINGS {
         let start = runtime.now();
-        session.call("PING", &[]).await?;
+        // A denial takes as long.
+        session.call_if_permitted("PING", &[]).await?;
         latency = latency.max(runtime.now().saturating_duration_since(start));
     }
     let readers = if settings.readers { READERS } else { &[] };

@@ -81,9 +81,27 @@ impl<C: Connection> Session<C> {
     ///
     /// The reason why there is no reply, or the error reply.
     pub async fn call(&self, name: &'static str, args: &[&[u8]]) -> Result<Reply, String> {
+        match self.call_if_permitted(name, args).await? {
+            Reply::Error(message) => Err(message),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Sends one command that the user may lack the right to run, or that the server may not have.
+    ///
+    /// Such a denial is a [`Reply::Error`]. Every other error reply is an error, as is a failure.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`call`](Self::call), except for a denial.
+    pub async fn call_if_permitted(&self, name: &'static str, args: &[&[u8]]) -> Result<Reply, String> {
         let secret = self.password.secret();
         match self.connection.call(C::pack(Command::Other { name, args })).await {
-            Ok(Reply::Error(message)) => Err(secret.published(&message)),
+            Ok(Reply::Error(message)) => {
+                let message = secret.published(&message);
+                let is_denial = ["NOPERM", "ERR unknown command"].iter().any(|start| message.starts_with(start));
+                if is_denial { Ok(Reply::Error(message)) } else { Err(message) }
+            }
             Ok(reply) => Ok(reply),
             Err(failure) => Err(secret.published(&failure.message)),
         }

@@ -235,6 +235,7 @@ macro_rules! __cases {
                 findings_name_the_server
                 servers_without_faults_have_no_errors
                 an_unreachable_server_is_a_finding
+                a_server_that_denies_info_or_ping_is_reachable
                 rights_are_checked_under_the_prefix_and_for_the_locks_in_use
                 #[cfg(target_os = "linux")]
                 the_speed_of_each_clock_is_found_and_a_right_clock_has_no_finding

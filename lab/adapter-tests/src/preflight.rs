@@ -67,6 +67,29 @@ pub(crate) async fn an_unreachable_server_is_a_finding<A: Adapter>() {
     assert!(found.findings().iter().any(matches), "{found:#?}");
 }
 
+/// Without `INFO`, most facts are missing. A server that requires a login replies to neither command.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_server_that_denies_info_or_ping_is_reachable<A: Adapter>() {
+    let servers = RedisServer::start_many(1);
+    let problems = |found: &Preflight| {
+        found.findings().iter().map(|finding| finding.problem().to_owned()).collect::<Vec<_>>()
+    };
+    for (rules, denied) in [(&["-info"][..], "INFO"), (&["+info", "-ping"], "PING"), (&["-info"], "INFO, PING")] {
+        servers[0].command(&[&["ACL", "SETUSER", "default"], rules].concat());
+        let found = check::<A>(&servers).await;
+        assert_eq!((1, true), (found.reachable_nodes(), found.is_available()), "{found:#?}");
+        assert!(errors(&found).is_empty(), "{found:#?}");
+        let expected = [format!("the user may not run {denied}"), "INFO shows no version".to_owned()];
+        let is_found = expected.map(|problem| problems(&found).contains(&problem));
+        assert_eq!([true, denied.contains("INFO")], is_found, "{found:#?}");
+    }
+    servers[0].command(&["CONFIG", "SET", "requirepass", "secret"]);
+    let found = check::<A>(&servers).await;
+    assert_eq!((0, false), (found.reachable_nodes(), found.is_available()), "{found:#?}");
+    let is_login = |problem: &String| problem.starts_with("not reachable: NOAUTH");
+    assert!(problems(&found).iter().any(is_login), "{found:#?}");
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn rights_are_checked_under_the_prefix_and_for_the_locks_in_use<A: Adapter>() {
     let servers = [RedisServer::builder().persistent(true).start()];
