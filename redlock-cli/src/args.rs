@@ -423,7 +423,7 @@ pub(crate) struct Doctor {
     /// The TTL of your programs
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Also checks the clocks for fenced locks
+    /// Also checks the clocks and the rights for fenced locks
     #[arg(long)]
     pub(crate) fenced: bool,
     /// Also checks the rights for --shared

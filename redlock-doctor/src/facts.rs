@@ -98,10 +98,12 @@ impl State {
 /// The right to run a command: its human-readable name, and the words of a dry run.
 type Right = (&'static str, &'static [&'static str]);
 
-/// The key of the dry runs, its places, and the gate of its readers. The prefix of the options precedes them.
+/// The key of the dry runs, its places, the gate of its readers, and its fencing counter. The prefix of the options
+/// precedes them, except the counter, whose prefix is another option.
 const KEY: &str = "redlock-preflight";
 const WAITING: &str = "redlock-preflight#waiting";
 const GATE: &str = "redlock-preflight:writer";
+const COUNTER: &str = "redlock-preflight counter";
 
 /// The rights that locks need.
 pub(super) const NEEDED: &[Right] = &[
@@ -125,6 +127,14 @@ pub(super) const READERS: &[Right] = &[
     ("ZREVRANGE", &["zrevrange", KEY, "0", "0"]),
     ("PEXPIREAT", &["pexpireat", KEY, "1"]),
     ("SET NAME:writer", &["set", GATE, "1"]),
+];
+
+/// The rights that fenced locks need in addition.
+pub(super) const FENCED: &[Right] = &[
+    ("TIME", &["time"]),
+    ("GET COUNTER", &["get", COUNTER]),
+    ("SET COUNTER", &["set", COUNTER, "1"]),
+    ("PEXPIRE COUNTER", &["pexpire", COUNTER, "1"]),
 ];
 
 /// The right to notice jumps of the clock, with a longest TTL.
@@ -169,7 +179,8 @@ pub(super) async fn gather<C: Connection>(
         latency = latency.max(runtime.now().saturating_duration_since(start));
     }
     let readers = if settings.readers { READERS } else { &[] };
-    let denied = denied(session, [NEEDED, readers, CLOCK, ORDER, COUNTS, USEFUL].concat()).await;
+    let fenced = if settings.fenced { FENCED } else { &[] };
+    let denied = denied(session, [NEEDED, readers, fenced, CLOCK, ORDER, COUNTS, USEFUL].concat()).await;
     let first = reading(session, runtime).await;
     let mut rate = None;
     if let Some(first) = first.filter(|_| !settings.observe.is_zero()) {
@@ -243,12 +254,14 @@ async fn observe<C: Connection>(
 async fn denied<C: Connection>(session: &Session<C>, rights: Vec<Right>) -> Option<Vec<&'static str>> {
     let user = text(&session.call("ACL", &[b"WHOAMI"]).await.ok()?)?;
     let (key, waiting, gate) = (session.key(KEY), session.key(WAITING), session.key(GATE));
+    let counter = session.counter_key(KEY);
     let mut denied = Vec::new();
     for (name, command) in rights {
         let words = command.iter().map(|word| match *word {
             KEY => &key[..],
             WAITING => &waiting[..],
             GATE => &gate[..],
+            COUNTER => &counter[..],
             word => word.as_bytes(),
         });
         let words: Vec<_> = [&b"DRYRUN"[..], user.as_bytes()].into_iter().chain(words).collect();

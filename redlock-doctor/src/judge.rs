@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlock_core::ClockRate;
 
-use super::facts::{CLOCK, COUNTS, Facts, NEEDED, ORDER, READERS, Shards, State, USEFUL};
+use super::facts::{CLOCK, COUNTS, FENCED, Facts, NEEDED, ORDER, READERS, Shards, State, USEFUL};
 use super::{Finding, List, PreflightSettings, Severity, sentinels};
 
 /// The least version whose locks are tested.
@@ -82,13 +82,20 @@ pub(super) fn judge(
     (is_available, merged)
 }
 
-/// Merges equal findings of several servers.
+/// Merges findings of several servers that differ only in the servers.
 fn merge(findings: Vec<Finding>) -> Vec<Finding> {
     let mut merged: Vec<Finding> = Vec::new();
     for finding in findings {
-        let same = |other: &&mut Finding| !other.nodes.is_empty() && other.problem == finding.problem;
+        let text = |finding: &Finding| {
+            let Finding { severity, nodes: _, problem, consequence, fix } = finding.clone();
+            (severity, problem, consequence, fix)
+        };
+        let same = |other: &&mut Finding| !other.nodes.is_empty() && text(other) == text(&finding);
         match merged.iter_mut().find(same) {
-            Some(other) => other.nodes.extend(finding.nodes),
+            Some(other) => {
+                let nodes = finding.nodes.into_iter().filter(|label| !other.nodes.contains(label));
+                other.nodes.extend(nodes.collect::<Vec<_>>());
+            }
             None => merged.push(finding),
         }
     }
@@ -317,7 +324,7 @@ fn one(
             "use a longer TTL or closer servers",
         );
     }
-    rights(state, add);
+    rights(state, settings, add);
     if let Some(rate) = state.rate {
         clock_rate(rate, settings.clock_drift_factor, add);
     }
@@ -401,21 +408,26 @@ fn persistence(
     }
 }
 
-fn rights(state: &State, add: &mut impl FnMut(Severity, String, &str, &str)) {
+fn rights(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity, String, &str, &str)) {
+    const LINE: &str = "see the line for ACL SETUSER in docs/operating.md";
+    const ROW: &str = "see the line for ACL SETUSER and the row of fenced locks in docs/operating.md";
+
     let Some(denied) = &state.denied else { return };
-    for (rights, severity, consequence) in [
-        (NEEDED, Severity::Error, "locks fail"),
-        (READERS, Severity::Error, "read locks fail"),
-        (CLOCK, Severity::Note, "with a longest TTL, jumps of the clock are not detected"),
-        (ORDER, Severity::Note, "waiters of different processes have no order"),
-        (COUNTS, Severity::Note, "inspections and errors do not state the number of waiters"),
-        (USEFUL, Severity::Note, "waiters poll, or requests are longer"),
+    let readers = if settings.readers { READERS } else { &[] };
+    let fenced = if settings.fenced { FENCED } else { &[] };
+    for (rights, severity, consequence, fix) in [
+        (NEEDED, Severity::Error, "locks fail", LINE),
+        (readers, Severity::Error, "read locks fail", LINE),
+        (fenced, Severity::Error, "fenced locks fail", ROW),
+        (CLOCK, Severity::Note, "with a longest TTL, jumps of the clock are not detected", LINE),
+        (ORDER, Severity::Note, "waiters of different processes have no order", LINE),
+        (COUNTS, Severity::Note, "inspections and errors do not state the number of waiters", LINE),
+        (USEFUL, Severity::Note, "waiters poll, or requests are longer", LINE),
     ] {
         let names = rights.iter().map(|(name, _)| *name);
         let missing: Vec<_> = names.filter(|name| denied.contains(name)).collect();
         if !missing.is_empty() {
-            let problem = format!("the user may not run {}", missing.join(", "));
-            add(severity, problem, consequence, "see the line for ACL SETUSER in docs/operating.md");
+            add(severity, format!("the user may not run {}", missing.join(", ")), consequence, fix);
         }
     }
 }
@@ -456,8 +468,16 @@ mod tests {
 
     /// The findings of programs with a longest TTL.
     fn one_list(all: &[Facts], restart_admission: bool) -> Vec<Finding> {
+        judge_with(all, settings(), restart_admission).1
+    }
+
+    fn judge_with(
+        all: &[Facts],
+        settings: PreflightSettings,
+        restart_admission: bool,
+    ) -> (bool, Vec<Finding>) {
         let lists = [List { name: "servers", members: (0..all.len()).collect() }];
-        super::judge(all, &lists, settings(), restart_admission).1
+        super::judge(all, &lists, settings, restart_admission)
     }
 
     fn judge(all: &[Facts]) -> Vec<Finding> {
@@ -618,10 +638,30 @@ mod tests {
         );
         let denied = change(three(&[]), |state| state.denied = Some(vec!["SET", "EVALSHA"]));
         assert!(one(denied).starts_with("error: a: the user may not run SET, EVALSHA; locks fail;"));
-        let denied = change(three(&[]), |state| state.denied = Some(vec!["SET NAME:writer"]));
-        assert!(one(denied).starts_with("error: a: the user may not run SET NAME:writer; read locks fail;"));
         let denied = change(three(&[]), |state| state.denied = Some(vec!["CLIENT TRACKING"]));
         assert!(one(denied).starts_with("note: a: the user may not run CLIENT TRACKING; waiters poll"));
+    }
+
+    #[test]
+    fn the_rights_for_further_locks_are_judged_if_these_are_in_use() {
+        let found = |denied: &[&'static str], settings: PreflightSettings| {
+            let facts = change(three(&[]), |state| state.denied = Some(denied.to_vec()));
+            let (_, found) = judge_with(&facts, settings, true);
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let jumps =
+            "note: a: the user may not run TIME; with a longest TTL, jumps of the clock are not detected;";
+        let plain = found(&["TIME", "SET NAME:writer", "SET COUNTER"], settings());
+        assert!(plain.len() == 1 && plain[0].starts_with(jumps), "{plain:?}");
+        for (settings, denied, expected) in [
+            (settings().readers(true), "TIME", "TIME; read locks fail;"),
+            (settings().readers(true), "SET NAME:writer", "SET NAME:writer; read locks fail;"),
+            (settings().fenced(true), "TIME", "TIME; fenced locks fail;"),
+            (settings().fenced(true), "SET COUNTER", "SET COUNTER; fenced locks fail;"),
+        ] {
+            let found = found(&[denied], settings);
+            assert!(found[0].starts_with(&format!("error: a: the user may not run {expected}")), "{found:?}");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ use self::facts::{Facts, LIMIT, OBSERVATIONS, Shards, State, ask_sentinels, gath
 pub struct PreflightSettings {
     /// The longest TTL of the locks.
     pub ttl: Duration,
-    /// `true` if the locks are fenced.
+    /// `true` if the locks are fenced. Then the rights for fenced locks are checked.
     pub fenced: bool,
     /// `true` to check the rights for read locks.
     pub readers: bool,
@@ -70,7 +70,8 @@ impl PreflightSettings {
 
     /// Sets whether the locks are fenced. The default is `false`.
     ///
-    /// If they are, clocks of servers that differ are a warning instead of a note.
+    /// If they are, the user's rights for fenced locks are checked, too, and clocks of servers that differ are a warning
+    /// instead of a note.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -54,7 +54,7 @@ fn millis(duration: Duration) -> u64 {
 const LONGEST: u64 = 1 << 42;
 
 /// Returns the key of the counter that belongs to a resource's key.
-fn counter(prefix: &[u8], key: &[u8]) -> Vec<u8> {
+pub(crate) fn counter(prefix: &[u8], key: &[u8]) -> Vec<u8> {
     if key.contains(&b'}') { [prefix, b":", key].concat() } else { [prefix, b"{", key, b"}"].concat() }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Shard {
 }
 
 /// The settings that determine keys. Shared, so that comparing the same one is a comparison of addresses.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     pub(crate) prefix: Box<[u8]>,
     pub(crate) fence_prefix: Box<[u8]>,

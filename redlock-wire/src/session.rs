@@ -1,15 +1,17 @@
 //! A connection beside those of the nodes, for questions that are not about locks.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
 use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
+use crate::fence::counter;
 use crate::first::{First, first};
 use crate::message::{Command, Reply};
-use crate::options::Options;
+use crate::options::{Keys, Options};
 use crate::push::Hub;
 use crate::secret::Secret;
 use crate::sentinel::reach;
@@ -21,7 +23,7 @@ use crate::sentinel::reach;
 pub struct Session<C> {
     connection: C,
     password: Password,
-    prefix: Box<[u8]>,
+    keys: Arc<Keys>,
 }
 
 /// The password of the connection, which `Debug` does not show.
@@ -72,7 +74,7 @@ impl<C: Connection> Session<C> {
         };
         let connection = within(&*runtime, limit, connecting).await;
         let connection = connection.map_err(|reason| reason + hub.unfinished())?;
-        Ok(Self { connection, password, prefix: options.keys.prefix.clone() })
+        Ok(Self { connection, password, keys: options.keys.clone() })
     }
 
     /// Sends one command. An error reply is an error, as is a failure.
@@ -99,7 +101,8 @@ impl<C: Connection> Session<C> {
         match self.connection.call(C::pack(Command::Other { name, args })).await {
             Ok(Reply::Error(message)) => {
                 let message = secret.published(&message);
-                let is_denial = ["NOPERM", "ERR unknown command"].iter().any(|start| message.starts_with(start));
+                let is_denial =
+                    ["NOPERM", "ERR unknown command"].iter().any(|start| message.starts_with(start));
                 if is_denial { Ok(Reply::Error(message)) } else { Err(message) }
             }
             Ok(reply) => Ok(reply),
@@ -109,7 +112,12 @@ impl<C: Connection> Session<C> {
 
     /// Returns the key of a resource with this name.
     pub fn key(&self, name: &str) -> Vec<u8> {
-        [&self.prefix, name.as_bytes()].concat()
+        [&self.keys.prefix, name.as_bytes()].concat()
+    }
+
+    /// Returns the key of the fencing counter of a resource with this name.
+    pub fn counter_key(&self, name: &str) -> Vec<u8> {
+        counter(&self.keys.fence_prefix, &self.key(name))
     }
 }
 

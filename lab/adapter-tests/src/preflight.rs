@@ -74,7 +74,9 @@ pub(crate) async fn a_server_that_denies_info_or_ping_is_reachable<A: Adapter>()
     let problems = |found: &Preflight| {
         found.findings().iter().map(|finding| finding.problem().to_owned()).collect::<Vec<_>>()
     };
-    for (rules, denied) in [(&["-info"][..], "INFO"), (&["+info", "-ping"], "PING"), (&["-info"], "INFO, PING")] {
+    for (rules, denied) in
+        [(&["-info"][..], "INFO"), (&["+info", "-ping"], "PING"), (&["-info"], "INFO, PING")]
+    {
         servers[0].command(&[&["ACL", "SETUSER", "default"], rules].concat());
         let found = check::<A>(&servers).await;
         assert_eq!((1, true), (found.reachable_nodes(), found.is_available()), "{found:#?}");
@@ -104,6 +106,24 @@ pub(crate) async fn rights_are_checked_under_the_prefix_and_for_the_locks_in_use
         let found = check_with::<A>(&servers, &options, |settings| settings.readers(true)).await;
         let problems: Vec<_> = errors(&found).into_iter().map(Finding::problem).collect();
         assert_eq!([problem], *problems, "{found:#?}");
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn rights_are_checked_for_fenced_locks<A: Adapter>() {
+    let servers = [RedisServer::builder().persistent(true).start()];
+    let options = Options::tokio().key_prefix("lock:").fence_prefix("fence:");
+    for (rules, problem) in [
+        (&["resetkeys", "~lock:*"][..], "the user may not run GET COUNTER, SET COUNTER, PEXPIRE COUNTER"),
+        (&["~fence:*", "-time"], "the user may not run TIME"),
+    ] {
+        servers[0].command(&[&["ACL", "SETUSER", "default"], rules].concat());
+        let plain = check_with::<A>(&servers, &options, |settings| settings).await;
+        assert!(errors(&plain).is_empty(), "{plain:#?}");
+        let found = check_with::<A>(&servers, &options, |settings| settings.fenced(true)).await;
+        let found: Vec<_> =
+            errors(&found).iter().map(|error| (error.problem(), error.consequence())).collect();
+        assert_eq!([(problem, "fenced locks fail")], *found);
     }
 }
 
