@@ -275,9 +275,13 @@ impl Servers {
         self.longest_ttl.is_some() || self.all().any(can_be_promoted)
     }
 
-    /// Checks the servers.
+    /// Checks the servers, with the drift factor of these settings.
     pub(crate) async fn preflight(&self, settings: PreflightSettings) -> Result<Preflight, Error> {
         let options = self.options();
+        let settings = match self.clock_drift_factor {
+            Some(factor) => settings.clock_drift_factor(factor),
+            None => settings,
+        };
         let connectors =
             |urls: &[String]| urls.iter().map(|url| url.into_connector(&options)).collect::<Vec<_>>();
         match &self.previous {

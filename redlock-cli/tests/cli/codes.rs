@@ -206,6 +206,15 @@ fn the_drift_factor_is_that_of_the_option_the_environment_or_the_file() {
     }
 }
 
+/// No measurement is precise enough for a factor of zero.
+#[test]
+fn doctor_judges_the_clocks_by_the_drift_factor() {
+    let cluster = Cluster::new();
+    let doctor = ["doctor", "--observe", "10ms", "--json", "--clock-drift-factor", "0"];
+    let shown = text(&output(&mut cluster.redlock(doctor)).stdout);
+    assert!(["at most 0.0 % required", "its clock runs"].iter().any(|part| shown.contains(part)), "{shown}");
+}
+
 #[test]
 fn a_server_without_tls_is_the_reported_cause() {
     let cluster = Cluster::new();
