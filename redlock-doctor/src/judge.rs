@@ -16,6 +16,10 @@ const CLOCKS_APART: f64 = 60.0;
 /// The number of masters of a cluster of which one can fail.
 const MASTERS: usize = 3;
 
+/// The rate of a clock in parts per million, relative to that of a program, above which restart admission does not count
+/// the votes of the server.
+const TOLERATED: i64 = 2_500;
+
 /// The longest part of a TTL that one reply may take.
 const SLOW: u32 = 20;
 
@@ -58,8 +62,9 @@ pub(super) fn judge(
                 let mut add = |severity, problem, consequence: &str, fix: &str| {
                     findings.push(finding(severity, &[label], problem, consequence, fix));
                 };
-                one(state, role, settings, &mut add);
-                if !restart_admission && role == Role::Single {
+                let restart_admission = restart_admission || role == Role::Chosen;
+                one(state, role, settings, restart_admission, &mut add);
+                if !restart_admission {
                     persistence(state, settings, &mut add);
                 }
             }
@@ -207,7 +212,7 @@ fn cluster(
             findings.push(finding(severity, &[label], problem, consequence, fix));
         };
         match state {
-            Ok(state) => one(state, Role::Shard, settings, &mut add),
+            Ok(state) => one(state, Role::Shard, settings, true, &mut add),
             Err(reason) => {
                 let problem = format!("not reachable: {reason}");
                 add(Severity::Warning, problem, "locks on its shard fail", fix(reason));
@@ -232,6 +237,7 @@ fn one(
     state: &State,
     role: Role,
     settings: PreflightSettings,
+    restart_admission: bool,
     add: &mut impl FnMut(Severity, String, &str, &str),
 ) {
     use Severity::{Error, Note, Warning};
@@ -262,42 +268,7 @@ fn one(
     } else {
         add(Note, "INFO shows no version".into(), "most checks are skipped", "permit INFO");
     }
-    match state.text("role") {
-        Some("slave" | "replica") => add(
-            Error,
-            "it is a replica".into(),
-            "it rejects locks, or copies those of another server",
-            "list independent masters",
-        ),
-        _ if role == Role::Single && state.number("connected_slaves").is_some_and(|count| count > 0) => add(
-            Warning,
-            "it has replicas".into(),
-            "after a failover the promoted replica may lack the last locks and grant them again",
-            "do not fail over, or delay it by the longest TTL",
-        ),
-        _ => {}
-    }
-    let replicas = state.number("connected_slaves");
-    if role != Role::Single && replicas == Some(0) {
-        add(
-            Warning,
-            "the master has no replicas".into(),
-            "if it fails, no server can be promoted, and its locks fail",
-            match role {
-                Role::Shard => "add a replica: redis-cli --cluster add-node with --cluster-slave",
-                _ => "add a replica: REPLICAOF",
-            },
-        );
-    }
-    let too_few = state.min_replicas.zip(replicas).filter(|(required, count)| required > count);
-    if let Some((required, count)) = too_few {
-        add(
-            Error,
-            format!("min-replicas-to-write is {required}, and the number of replicas is {count}"),
-            "the server rejects locks (NOREPLICAS)",
-            "add replicas, or lower min-replicas-to-write",
-        );
-    }
+    replication(state, role, restart_admission, add);
     if role != Role::Shard && state.text("cluster_enabled") == Some("1") {
         add(
             Error,
@@ -326,12 +297,70 @@ fn one(
     }
     rights(state, settings, add);
     if let Some(rate) = state.rate {
-        clock_rate(rate, settings.clock_drift_factor, add);
+        clock_rate(rate, settings.clock_drift_factor, restart_admission, add);
+    }
+}
+
+/// Judges whether the server is a master, and its replicas.
+fn replication(
+    state: &State,
+    role: Role,
+    restart_admission: bool,
+    add: &mut impl FnMut(Severity, String, &str, &str),
+) {
+    use Severity::{Error, Note, Warning};
+
+    let replicas = state.number("connected_slaves");
+    match state.text("role") {
+        Some("slave" | "replica") => add(
+            Error,
+            "it is a replica".into(),
+            "it rejects locks, or copies those of another server",
+            "list independent masters",
+        ),
+        _ if role != Role::Single || replicas.is_none_or(|count| count == 0) => {}
+        _ if restart_admission => add(
+            Note,
+            "it has replicas".into(),
+            "after a failover, its votes do not count for about the longest TTL; no sentinel confirms the master",
+            "see \"Managed primaries\" in docs/operating.md",
+        ),
+        _ => add(
+            Warning,
+            "it has replicas".into(),
+            "after a failover the promoted replica may lack the last locks and grant them again",
+            "set a longest TTL in all programs; or do not fail over, or delay it by the longest TTL",
+        ),
+    }
+    if role != Role::Single && replicas == Some(0) {
+        add(
+            Warning,
+            "the master has no replicas".into(),
+            "if it fails, no server can be promoted, and its locks fail",
+            match role {
+                Role::Shard => "add a replica: redis-cli --cluster add-node with --cluster-slave",
+                _ => "add a replica: REPLICAOF",
+            },
+        );
+    }
+    let too_few = state.min_replicas.zip(replicas).filter(|(required, count)| required > count);
+    if let Some((required, count)) = too_few {
+        add(
+            Error,
+            format!("min-replicas-to-write is {required}, and the number of replicas is {count}"),
+            "the server rejects locks (NOREPLICAS)",
+            "add replicas, or lower min-replicas-to-write",
+        );
     }
 }
 
 /// Judges the rate of a clock by what is certain about it, given the error of the measurement.
-fn clock_rate(rate: ClockRate, drift_factor: f64, add: &mut impl FnMut(Severity, String, &str, &str)) {
+fn clock_rate(
+    rate: ClockRate,
+    drift_factor: f64,
+    restart_admission: bool,
+    add: &mut impl FnMut(Severity, String, &str, &str),
+) {
     #[allow(clippy::cast_precision_loss)] // rates are far below 2^52 ppm
     let (excess, error) = (rate.ppm as f64 / 1e6, rate.error_ppm as f64 / 1e6);
     // Rounded up, so that no measurement seems to be exact.
@@ -345,6 +374,14 @@ fn clock_rate(rate: ClockRate, drift_factor: f64, add: &mut impl FnMut(Severity,
             format!("its clock {}", if excess < -1.0 { "goes back" } else { "stands still" }),
             "keys live too long: an abandoned lock is freed late, or never",
             "repair the clock, and restart the server",
+        );
+    }
+    if restart_admission && rate.least_ppm() > TOLERATED {
+        return add(
+            Severity::Warning,
+            percent("fast"),
+            "its votes do not count while its clock runs fast",
+            "limit how fast NTP corrects the clock (chrony: maxslewrate 500), or repair the clock",
         );
     }
     if rate.exceeds(drift_factor) {
@@ -371,7 +408,11 @@ fn clock_rate(rate: ClockRate, drift_factor: f64, add: &mut impl FnMut(Severity,
                 "the rate of its clock could not be measured: {within}, at most {:.1} % required",
                 drift_factor * 50.0
             ),
-            "a clock that makes locks end early is not found",
+            if restart_admission {
+                "a clock because of which votes do not count is not found"
+            } else {
+                "a clock that makes locks end early is not found"
+            },
             "run the check again with a longer observation, or near the server",
         );
     }
@@ -532,13 +573,13 @@ mod tests {
 
     #[test]
     fn each_problem_is_found_at_its_server() {
-        use Severity::{Error, Note, Warning};
+        use Severity::{Error, Note};
 
         for (changed, severity, part) in [
             (&[("redis_version", "6.0.9")][..], Error, "version 6.0.9"),
             (&[("redis_version", "6.2.9")], Note, "version 6.2.9"),
             (&[("role", "slave")], Error, "replica"),
-            (&[("connected_slaves", "1")], Warning, "has replicas"),
+            (&[("connected_slaves", "1")], Note, "has replicas"),
             (&[("cluster_enabled", "1")], Error, "it is a cluster node"),
             (&[("redis_mode", "sentinel"), ("redis_version", "6.2.9")], Error, "it is a Sentinel"),
             (&[("maxmemory", "1000"), ("maxmemory_policy", "allkeys-lru")], Error, "allkeys-lru"),
@@ -613,14 +654,15 @@ mod tests {
 
         let not_durable = ("aof_enabled", "0");
         for (changed, severity, part) in [
-            (&[][..], Note, "no longest TTL is set"),
+            (&[("connected_slaves", "1")][..], Warning, "it has replicas"),
+            (&[], Note, "no longest TTL is set"),
             (&[not_durable], Note, "on disk"),
             (&[not_durable, ("uptime_in_seconds", "29")], Warning, "started less than one TTL ago"),
         ] {
             let found = one_list(&three(changed), false);
             let found = found.iter().find(|finding| finding.problem().contains(part));
             assert_eq!(Some(severity), found.map(Finding::severity), "{changed:?}: {part}");
-            assert_eq!(Vec::<Finding>::new(), judge(&three(changed)));
+            assert!(judge(&three(changed)).iter().all(|finding| finding.problem() == "it has replicas"));
         }
     }
 
@@ -664,13 +706,46 @@ mod tests {
         }
     }
 
+    /// The finding about a clock with this rate and error, in parts per million.
+    fn about_the_clock(excess: i64, error: u64, restart_admission: bool) -> String {
+        let rate = ClockRate::new(excess, error, Duration::from_secs(1));
+        let facts = change(three(&[]), |state| state.rate = Some(rate));
+        let found = one_list(&facts, restart_admission);
+        let found: Vec<_> = found.iter().filter(|finding| finding.problem().contains("its clock")).collect();
+        assert!(found.len() <= 1, "{found:?}");
+        found.first().map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn with_a_longest_ttl_a_fast_clock_costs_votes() {
+        let found = |excess, error| about_the_clock(excess, error, true);
+        for (excess, error, shown) in
+            [(2_700, 100, "0.3 % fast (± 0.01 %)"), (83_000, 999, "8.3 % fast (± 0.10 %)")]
+        {
+            let votes = format!(
+                "warning: a: its clock runs {shown}; its votes do not count while its clock runs fast;"
+            );
+            let found = found(excess, error);
+            assert!(found.starts_with(&votes) && !found.contains("clock_drift_factor"), "{found}");
+        }
+        assert_eq!("", found(2_600, 100));
+        let rate = ClockRate::new(2_000, 100, Duration::from_secs(1));
+        let facts = change(three(&[]), |state| state.rate = Some(rate));
+        let (_, small_factor) = judge_with(&facts, settings().clock_drift_factor(0.001), true);
+        assert_eq!("locks may end before their validity", small_factor[0].consequence());
+        assert!(
+            found(-20_000, 1)
+                .starts_with("warning: a: its clock runs 2.0 % slow (± 0.01 %); keys live too long:")
+        );
+        assert!(found(0, 6_000).ends_with(
+            "; a clock because of which votes do not count is not found; run the check again with a longer \
+             observation, or near the server"
+        ));
+    }
+
     #[test]
     fn the_rate_of_a_clock_is_judged_by_what_is_certain() {
-        let found = |excess: i64, error: u64| {
-            let rate = ClockRate::new(excess, error, Duration::from_secs(1));
-            let facts = change(three(&[]), |state| state.rate = Some(rate));
-            judge(&facts).first().map(Finding::to_string).unwrap_or_default()
-        };
+        let found = |excess, error| about_the_clock(excess, error, false);
         let early = "locks may end before their validity; limit how fast NTP corrects the clock (chrony: \
                      maxslewrate 500), or raise clock_drift_factor";
         assert_eq!(format!("error: a: its clock runs 8.3 % fast (± 0.10 %); {early}"), found(83_000, 999));

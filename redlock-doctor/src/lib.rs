@@ -125,7 +125,9 @@ impl PreflightSettings {
 
     /// Sets the [clock drift factor](redlock_core::Builder::clock_drift_factor) of the programs. The default is 0.01.
     ///
-    /// A clock that [certainly runs faster](ClockRate::exceeds) than it permits is an error.
+    /// A clock that [certainly runs faster](ClockRate::exceeds) than it permits is an error. With a
+    /// [longest TTL](Options::longest_ttl), a clock that certainly runs fast by more than 0.25 % is a warning instead,
+    /// because the votes of its server do not count.
     ///
     /// ```
     /// # use std::time::Duration;
