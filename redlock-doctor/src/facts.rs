@@ -66,6 +66,8 @@ pub(super) struct State {
     pub(super) info: HashMap<String, String>,
     /// `appendfsync`, if it may be read.
     pub(super) fsync: Option<String>,
+    /// Whether `no-appendfsync-on-rewrite` is `yes`, as far as it may be read.
+    pub(super) no_fsync_on_rewrite: bool,
     /// `min-replicas-to-write`, if it may be read.
     pub(super) min_replicas: Option<u64>,
     /// The rights that the user lacks, if the server reports them.
@@ -170,6 +172,7 @@ pub(super) async fn gather<C: Connection>(
         _ => HashMap::new(),
     };
     let fsync = config(session, b"appendfsync").await;
+    let no_fsync_on_rewrite = config(session, b"no-appendfsync-on-rewrite").await.as_deref() == Some("yes");
     let min_replicas = config(session, b"min-replicas-to-write").await.and_then(|count| count.parse().ok());
     let mut latency = Duration::ZERO;
     for _ in 0..PINGS {
@@ -189,6 +192,7 @@ pub(super) async fn gather<C: Connection>(
     Ok(State {
         info,
         fsync,
+        no_fsync_on_rewrite,
         min_replicas,
         denied,
         latency,

@@ -424,12 +424,28 @@ fn persistence(
     settings: PreflightSettings,
     add: &mut impl FnMut(Severity, String, &str, &str),
 ) {
-    if state.is_sentinel() {
+    if state.is_sentinel() || state.info.is_empty() {
         return;
     }
-    let is_durable = state.text("aof_enabled") == Some("1") && state.fsync.as_deref() == Some("always");
-    if is_durable || state.info.is_empty() {
-        return;
+    if state.text("aof_enabled") == Some("1") {
+        match state.fsync.as_deref() {
+            Some("always") if state.no_fsync_on_rewrite => add(
+                Severity::Note,
+                "no-appendfsync-on-rewrite is yes".into(),
+                "a crash during a rewrite of the log loses locks",
+                "set a longest TTL in all programs, or CONFIG SET no-appendfsync-on-rewrite no",
+            ),
+            None => add(
+                Severity::Note,
+                "appendfsync could not be read".into(),
+                "a restart within the TTL loses locks, unless appendfsync is always",
+                "set a longest TTL in all programs, or permit CONFIG GET: +config|get",
+            ),
+            _ => {}
+        }
+        if matches!(state.fsync.as_deref(), None | Some("always")) {
+            return;
+        }
     }
     let uptime = state.number("uptime_in_seconds").map(Duration::from_secs);
     if uptime.is_some_and(|uptime| uptime < settings.ttl) {
@@ -548,6 +564,7 @@ mod tests {
         let state = State {
             info: info.collect(),
             fsync: Some("always".into()),
+            no_fsync_on_rewrite: false,
             min_replicas: Some(0),
             denied: Some(Vec::new()),
             latency: Duration::from_millis(1),
@@ -663,6 +680,40 @@ mod tests {
             let found = found.iter().find(|finding| finding.problem().contains(part));
             assert_eq!(Some(severity), found.map(Finding::severity), "{changed:?}: {part}");
             assert!(judge(&three(changed)).iter().all(|finding| finding.problem() == "it has replicas"));
+        }
+    }
+
+    #[test]
+    fn unknown_durability_is_not_a_loss() {
+        for (fsync, no_fsync_on_rewrite, expected) in [
+            (Some("always"), false, None),
+            (
+                Some("always"),
+                true,
+                Some("note: a: no-appendfsync-on-rewrite is yes; a crash during a rewrite"),
+            ),
+            (
+                None,
+                false,
+                Some("note: a: appendfsync could not be read; a restart within the TTL loses locks, unless"),
+            ),
+            (
+                Some("everysec"),
+                false,
+                Some("warning: a: it started less than one TTL ago and may have lost locks;"),
+            ),
+        ] {
+            let facts = change(three(&[("uptime_in_seconds", "29")]), |state| {
+                state.fsync = fsync.map(str::to_owned);
+                state.no_fsync_on_rewrite = no_fsync_on_rewrite;
+            });
+            let found: Vec<_> = one_list(&facts, false).iter().map(ToString::to_string).collect();
+            let found: Vec<_> = found.iter().filter(|finding| finding.contains(": a: ")).collect();
+            assert_eq!(usize::from(expected.is_some()), found.len(), "{found:?}");
+            assert!(
+                expected.is_none_or(|expected| found[0].starts_with(expected)),
+                "{expected:?}: {found:?}"
+            );
         }
     }
 

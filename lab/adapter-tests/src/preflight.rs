@@ -127,6 +127,25 @@ pub(crate) async fn rights_are_checked_for_fenced_locks<A: Adapter>() {
     }
 }
 
+/// Without a longest TTL, locks depend on the disk.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn the_settings_of_the_disk_are_read<A: Adapter>() {
+    let servers = [RedisServer::builder().persistent(true).start()];
+    for (words, problem) in [
+        (&["CONFIG", "SET", "no-appendfsync-on-rewrite", "no"][..], None),
+        (&["CONFIG", "SET", "no-appendfsync-on-rewrite", "yes"], Some("no-appendfsync-on-rewrite is yes")),
+        (&["ACL", "SETUSER", "default", "-config|get"], Some("appendfsync could not be read")),
+    ] {
+        assert_eq!("OK", servers[0].command(words));
+        let found = check::<A>(&servers).await;
+        let matches = |finding: &&Finding| {
+            ["append", "disk", "lost"].iter().any(|word| finding.problem().contains(word))
+        };
+        let problems: Vec<_> = found.findings().iter().filter(matches).map(Finding::problem).collect();
+        assert_eq!(problem.into_iter().collect::<Vec<_>>(), problems, "{found:#?}");
+    }
+}
+
 /// The number of checks. A right clock has no finding in any of them.
 #[cfg(target_os = "linux")]
 const CHECKS: usize = 20;
