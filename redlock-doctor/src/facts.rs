@@ -53,6 +53,11 @@ impl Facts {
         self.watched.is_some() || self.shards.is_some()
     }
 
+    /// Returns the identity of the server, if it is known.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.state.as_ref().ok()?.text("run_id")
+    }
+
     /// Returns the facts about each server: the masters of a cluster, or the server itself.
     pub(super) fn servers(&self) -> &[Self] {
         self.shards.as_ref().map_or(std::slice::from_ref(self), |shards| &shards.masters)

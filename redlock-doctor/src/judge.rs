@@ -1,5 +1,6 @@
 //! From facts to findings.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use redlock_core::ClockRate;
@@ -47,7 +48,21 @@ pub(super) fn judge(
              Options::longest_ttl in the library",
         ));
     }
-    twins(all, &mut findings);
+    twins(all, is_available, &mut findings);
+    findings.extend(merge(each(all, settings, restart_admission, is_available)));
+    clocks(all, settings, &mut findings);
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    (is_available, findings)
+}
+
+/// Judges each server, without a comparison with the others.
+fn each(
+    all: &[Facts],
+    settings: PreflightSettings,
+    restart_admission: bool,
+    is_available: bool,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for Facts { label, watched, shards, state } in all {
         if let (Some(shards), Ok(_)) = (shards, state) {
             cluster(label, shards, settings, &mut findings);
@@ -81,10 +96,7 @@ pub(super) fn judge(
             )),
         }
     }
-    clocks(all, settings, &mut findings);
-    let mut merged = merge(findings);
-    merged.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    (is_available, merged)
+    findings
 }
 
 /// Merges findings of several servers that differ only in the servers.
@@ -95,7 +107,7 @@ fn merge(findings: Vec<Finding>) -> Vec<Finding> {
             let Finding { severity, nodes: _, problem, consequence, fix } = finding.clone();
             (severity, problem, consequence, fix)
         };
-        let same = |other: &&mut Finding| !other.nodes.is_empty() && text(other) == text(&finding);
+        let same = |other: &&mut Finding| text(other) == text(&finding);
         match merged.iter_mut().find(same) {
             Some(other) => {
                 let nodes = finding.nodes.into_iter().filter(|label| !other.nodes.contains(label));
@@ -131,7 +143,8 @@ fn fix(reason: &str) -> &'static str {
     }
 }
 
-/// Judges the number of servers in a list. Returns whether enough for a lock could be reached.
+/// Judges the number of servers in a list. Returns whether enough for a lock could be reached. Addresses of the same server
+/// have one vote together.
 fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Finding>) -> bool {
     let reachable = members.iter().filter(|server| all[**server].state.is_ok()).count();
     let (count, quorum) = (members.len(), members.len() / 2 + 1);
@@ -145,6 +158,14 @@ fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Findin
             "see the servers below",
         ));
     }
+    let mut run_ids = HashSet::new();
+    let replied = members.iter().map(|server| &all[*server]).filter(|server| server.state.is_ok());
+    let votes = replied.filter(|server| server.run_id().is_none_or(|run_id| run_ids.insert(run_id))).count();
+    if votes < quorum && reachable >= quorum {
+        let problem = format!("only {votes} of {count} {name} with a separate vote, {quorum} required");
+        let fix = "list each server once";
+        findings.push(finding(Severity::Error, &[], problem, "no lock can be acquired", fix));
+    }
     let can_fail_over = members.iter().all(|server| all[*server].can_fail_over());
     let (problem, consequence) = match count {
         1 if can_fail_over => (
@@ -153,7 +174,7 @@ fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Findin
         ),
         1 => ("there is a single server", "its failure stops all locks"),
         even if even % 2 == 0 => ("the number of servers is even", "the last server adds no fault tolerance"),
-        _ => return reachable >= quorum,
+        _ => return votes >= quorum,
     };
     findings.push(finding(
         Severity::Note,
@@ -162,24 +183,32 @@ fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Findin
         consequence,
         "use three or five independent servers",
     ));
-    reachable >= quorum
+    votes >= quorum
 }
 
-/// Finds servers that are listed twice.
-fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
-    let id = |facts: &Facts| facts.state.as_ref().ok()?.text("run_id").map(str::to_owned);
-    for (position, facts) in all.iter().enumerate() {
-        let twin =
-            id(facts).and_then(|own| all[..position].iter().find(|other| id(other).as_ref() == Some(&own)));
-        if let Some(twin) = twin {
-            findings.push(finding(
-                Severity::Error,
-                &[&twin.label, &facts.label],
-                "two addresses of the same server",
-                "they have one vote together, so the locks tolerate fewer failures",
-                "list each server once",
-            ));
+/// Finds servers that are listed several times.
+fn twins(all: &[Facts], is_available: bool, findings: &mut Vec<Finding>) {
+    let mut listed: Vec<(&str, Vec<&String>)> = Vec::new();
+    for facts in all {
+        let Some(run_id) = facts.run_id() else { continue };
+        match listed.iter_mut().find(|(known, _)| *known == run_id) {
+            Some((_, labels)) => labels.push(&facts.label),
+            None => listed.push((run_id, vec![&facts.label])),
         }
+    }
+    for (_, labels) in listed.iter().filter(|(_, labels)| labels.len() > 1) {
+        let count = if labels.len() == 2 { "two".to_owned() } else { labels.len().to_string() };
+        findings.push(finding(
+            Severity::Error,
+            labels,
+            format!("{count} addresses of the same server"),
+            if is_available {
+                "they have one vote together, so the locks tolerate fewer failures"
+            } else {
+                "they have one vote together, and too few votes are left"
+            },
+            "list each server once",
+        ));
     }
 }
 
@@ -574,6 +603,10 @@ mod tests {
         Facts { label: label.to_owned(), watched: None, shards: None, state: Ok(state) }
     }
 
+    fn down(label: &str) -> Facts {
+        Facts { label: label.into(), watched: None, shards: None, state: Err("refused".into()) }
+    }
+
     fn three(changed: &[(&str, &str)]) -> Vec<Facts> {
         vec![server("a", changed), server("b", &[]), server("c", &[])]
     }
@@ -829,12 +862,6 @@ mod tests {
         let found = judge(&[server("a", &[]), server("b", &[("run_id", "a")]), server("c", &[])]);
         assert_eq!(["a".to_owned(), "b".into()], *found[0].nodes());
 
-        let down = |label: &str| Facts {
-            label: label.into(),
-            watched: None,
-            shards: None,
-            state: Err("refused".into()),
-        };
         let found = judge(&[server("a", &[]), down("b"), down("c")]);
         assert!(found[0].to_string().starts_with("error: only 1 of 3 servers reachable, 2 required"));
         assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");
@@ -842,6 +869,42 @@ mod tests {
         let found = judge(&[server("a", &[]), server("b", &[]), down("c")]);
         assert_eq!("the locks tolerate one failure fewer", found[0].consequence());
         assert!(judge(&[server("a", &[]), server("b", &[])])[0].problem().contains("even"));
+    }
+
+    #[test]
+    fn each_server_that_is_listed_several_times_has_one_finding_and_one_vote() {
+        let judge = |run_ids: &[&str]| {
+            let labels = ["a", "b", "c", "d", "e"].into_iter();
+            let all: Vec<_> =
+                labels.zip(run_ids).map(|(label, run_id)| server(label, &[("run_id", *run_id)])).collect();
+            let (is_available, found) = judge_with(&all, settings(), true);
+            (is_available, found.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let fewer =
+            "they have one vote together, so the locks tolerate fewer failures; list each server once";
+        let (is_available, found) = judge(&["1", "1", "2", "2", "3"]);
+        let pair = |labels| format!("error: {labels}: two addresses of the same server; {fewer}");
+        assert_eq!((true, vec![pair("a, b"), pair("c, d")]), (is_available, found));
+        let (is_available, found) = judge(&["1", "1", "1"]);
+        let expected = [
+            "error: only 1 of 3 servers with a separate vote, 2 required; no lock can be acquired; list each server once",
+            "error: a, b, c: 3 addresses of the same server; they have one vote together, and too few votes are left; \
+             list each server once",
+        ];
+        assert_eq!((false, expected.map(str::to_owned).to_vec()), (is_available, found));
+    }
+
+    #[test]
+    fn findings_with_other_consequences_are_not_merged() {
+        let shards = Some(Shards { masters: ["shard", "down"].map(down).into(), unserved: Some("x".into()) });
+        let cluster = Facts { shards, state: Ok(State::default()), ..server("cluster", &[]) };
+        let found = judge(&[cluster, down("b"), server("c", &[])]);
+        let found = found.iter().filter(|finding| finding.problem() == "not reachable: refused");
+        let found: Vec<_> =
+            found.map(|finding| (finding.nodes().join(", "), finding.consequence())).collect();
+        let expected =
+            [("shard, down", "locks on its shard fail"), ("b", "the locks tolerate one failure fewer")];
+        assert_eq!(expected.map(|(nodes, consequence)| (nodes.to_owned(), consequence)), *found);
     }
 
     #[test]
@@ -870,12 +933,6 @@ mod tests {
     #[test]
     fn each_list_needs_a_quorum_while_the_servers_are_changed() {
         let up = |label| server(label, &[("run_id", label)]);
-        let down = |label: &str| Facts {
-            label: label.into(),
-            watched: None,
-            shards: None,
-            state: Err("refused".into()),
-        };
         let lists = [
             List { name: "servers", members: vec![0, 1, 2] },
             List { name: "previous servers", members: vec![3] },

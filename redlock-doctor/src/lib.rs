@@ -169,6 +169,8 @@ impl Preflight {
 
     /// Returns whether enough servers for a lock could be reached.
     ///
+    /// Addresses of the same server count once.
+    ///
     /// During a [change of the servers](preflight_of_change), both lists need enough of them.
     ///
     /// ```
