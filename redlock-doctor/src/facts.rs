@@ -248,7 +248,7 @@ async fn observe<C: Connection>(
 ) -> Option<ClockRate> {
     let mut readings = vec![first];
     // Bounded by time: a distant server takes as long for its readings.
-    let end = runtime.now() + interval * OBSERVATIONS;
+    let end = runtime.now() + interval.saturating_mul(OBSERVATIONS);
     while runtime.now() < end {
         runtime.sleep(interval).await;
         readings.extend(reading(session, runtime).await);

@@ -106,8 +106,9 @@ impl PreflightSettings {
     /// The rate is that of the server's clock relative to the clock of this machine. Its error is half of the round
     /// trips of the first and the last reading, divided by the time between them. With round trips of 1 ms and an
     /// observation of 1 s, the error is 0.1 %. If it exceeds 0.2 %, the observation is repeated, up to ten times in all.
-    /// A finding about the rate states the error and is beyond it. If the error still exceeds 0.2 % and nothing is
-    /// certain, a note states that the rate could not be measured.
+    /// A finding about the rate states the error and is beyond it. If the error still exceeds half of the [clock drift
+    /// factor](Self::clock_drift_factor) (0.5 % by default) and nothing is certain, a note states that the rate could not
+    /// be measured.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -344,8 +345,14 @@ impl fmt::Display for Finding {
 
 /// Checks servers: configuration, clocks, rights and latency.
 ///
-/// Opens a connection to each server. Takes about as long as the clocks are [observed](PreflightSettings::observe), or up
-/// to ten times as long if replies are slow. Server errors become findings.
+/// Opens a connection to each server, at the same time. Takes about as long as the clocks are
+/// [observed](PreflightSettings::observe), or up to ten times as long if replies are slow. A server that does not reply
+/// costs up to the [connect timeout](Options::connect_timeout), and up to 20 s more if it stops replying later. Server
+/// errors become findings.
+///
+/// # Cancel safety
+///
+/// If this future is dropped, the check ends and its connections are closed. It writes nothing on the servers.
 ///
 /// # Errors
 ///
@@ -378,6 +385,10 @@ pub async fn preflight<C: Connector>(
 /// assert!(found.is_available());
 /// # Ok(()) }
 /// ```
+///
+/// # Cancel safety
+///
+/// Same as [`preflight`].
 ///
 /// # Errors
 ///

@@ -239,6 +239,7 @@ macro_rules! __cases {
                 rights_are_checked_under_the_prefix_and_for_the_locks_in_use
                 rights_are_checked_for_fenced_locks
                 the_settings_of_the_disk_are_read
+                the_clocks_are_observed_for_any_time
                 #[cfg(target_os = "linux")]
                 the_speed_of_each_clock_is_found_and_a_right_clock_has_no_finding
             }

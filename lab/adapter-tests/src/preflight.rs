@@ -1,18 +1,22 @@
 //! Checks of the servers: the facts arrive through the client of the adapter.
 
+use std::pin::pin;
 use std::time::Duration;
 #[cfg(target_os = "linux")]
 use std::time::Instant;
 
+use futures_util::future::{Either, select};
 use redlock_doctor::{Finding, Preflight, PreflightSettings, Severity, preflight};
 use redlock_testkit::RedisServer;
 use redlock_wire::Options;
+use tokio::time::timeout;
 
 use crate::Adapter;
 #[cfg(target_os = "linux")]
 use crate::clock::WrongClock;
 #[cfg(target_os = "linux")]
 use crate::wait::PATIENCE;
+use crate::wait::until;
 
 async fn check<A: Adapter>(servers: &[RedisServer]) -> Preflight {
     check_with::<A>(servers, &Options::tokio(), |settings| settings.fenced(true).readers(true)).await
@@ -144,6 +148,17 @@ pub(crate) async fn the_settings_of_the_disk_are_read<A: Adapter>() {
         let problems: Vec<_> = found.findings().iter().filter(matches).map(Finding::problem).collect();
         assert_eq!(problem.into_iter().collect::<Vec<_>>(), problems, "{found:#?}");
     }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn the_clocks_are_observed_for_any_time<A: Adapter>() {
+    let servers = RedisServer::start_many(1);
+    let options = Options::tokio();
+    let check = pin!(check_with::<A>(&servers, &options, |settings| settings.observe(Duration::MAX)));
+    // The first reading of the clock takes five commands. The observation follows.
+    let is_read = until(async || servers[0].commandstats("time") >= 5);
+    let Either::Right(((), check)) = select(check, pin!(is_read)).await else { panic!("the check ended") };
+    assert!(timeout(Duration::from_millis(100), check).await.is_err(), "the check ended");
 }
 
 /// The number of checks. A right clock has no finding in any of them.
