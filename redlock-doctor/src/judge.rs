@@ -17,8 +17,8 @@ const CLOCKS_APART: f64 = 60.0;
 /// The number of masters of a cluster of which one can fail.
 const MASTERS: usize = 3;
 
-/// The rate of a clock in parts per million, relative to that of a program, above which restart admission does not count
-/// the votes of the server.
+/// The rate of a clock in parts per million, relative to that of a program, above which restart admission does not
+/// count the votes of the server.
 const TOLERATED: i64 = 2_500;
 
 /// The longest part of a TTL that one reply may take.
@@ -143,8 +143,8 @@ fn fix(reason: &str) -> &'static str {
     }
 }
 
-/// Judges the number of servers in a list. Returns whether enough for a lock could be reached. Addresses of the same server
-/// have one vote together.
+/// Judges the number of servers in a list. Returns whether enough for a lock could be reached. Addresses of the same
+/// server have one vote together.
 fn count(all: &[Facts], List { name, members }: &List, findings: &mut Vec<Finding>) -> bool {
     let reachable = members.iter().filter(|server| all[**server].state.is_ok()).count();
     let (count, quorum) = (members.len(), members.len() / 2 + 1);
@@ -887,7 +887,8 @@ mod tests {
         assert_eq!((true, vec![pair("a, b"), pair("c, d")]), (is_available, found));
         let (is_available, found) = judge(&["1", "1", "1"]);
         let expected = [
-            "error: only 1 of 3 servers with a separate vote, 2 required; no lock can be acquired; list each server once",
+            "error: only 1 of 3 servers with a separate vote, 2 required; no lock can be acquired; \
+             list each server once",
             "error: a, b, c: 3 addresses of the same server; they have one vote together, and too few votes are left; \
              list each server once",
         ];

@@ -70,8 +70,8 @@ impl PreflightSettings {
 
     /// Sets whether the locks are fenced. The default is `false`.
     ///
-    /// If they are, the user's rights for fenced locks are checked, too, and clocks of servers that differ are a warning
-    /// instead of a note.
+    /// If they are, the user's rights for fenced locks are checked, too, and clocks of servers that differ are a
+    /// warning instead of a note.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -107,8 +107,8 @@ impl PreflightSettings {
     /// trips of the first and the last reading, divided by the time between them. With round trips of 1 ms and an
     /// observation of 1 s, the error is 0.1 %. If it exceeds 0.2 %, the observation is repeated, up to ten times in all.
     /// A finding about the rate states the error and is beyond it. If the error still exceeds half of the [clock drift
-    /// factor](Self::clock_drift_factor) (0.5 % by default) and nothing is certain, a note states that the rate could not
-    /// be measured.
+    /// factor](Self::clock_drift_factor) (0.5 % by default) and nothing is certain, a note states that the rate could
+    /// not be measured.
     ///
     /// ```
     /// # use std::time::Duration;
