@@ -281,14 +281,19 @@ impl<N: LockNode> Faulty<N> {
         self.0.crashed.notify(usize::MAX);
     }
 
-    /// Restarts the node after a crash, with all its data and its script.
+    /// Ends the outage of a crash: the node is available, with its data and its script.
+    ///
+    /// It is the same server as before, as after a failure of its network. It therefore counts at once, even with a
+    /// [longest TTL](MemoryNode::set_longest_ttl). A server whose process restarts does not count for a time, even
+    /// with all its data: see [`restart_with_data`](FakeNode::restart_with_data) and
+    /// [`restart_empty`](FakeNode::restart_empty).
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, faulty, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// faulty.crash();
     /// faulty.restart();
-    /// assert!(faulty.inner().holder("orders:42").is_some(), "it has kept its data");
+    /// assert!(faulty.inner().holder("orders:42").is_some(), "the data is kept");
     /// guard.extend(ttl).await?;
     /// # });
     /// ```

@@ -74,7 +74,8 @@
 //! | Fault | Method |
 //! |---|---|
 //! | A node hangs, and carries all requests out when it resumes | [`Fault::hang`], [`resume`](Faulty::resume) |
-//! | A node crashes, and restarts with or without its data | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
+//! | A node cannot be reached for a time | [`crash`](Faulty::crash), [`restart`](Faulty::restart) |
+//! | A node crashes, and its server restarts with or without its data | [`crash`](Faulty::crash), [`restart_with_data`](FakeNode::restart_with_data), [`restart_empty`](FakeNode::restart_empty) |
 //! | Requests or replies are lost, late, or denied | the other [`Fault`]s, [`on`](Fault::on) one operation, [`of`](Fault::of) one resource, [`once`](Fault::once) or [`times`](Fault::times) |
 //! | A node loses its data, and does not count for a time | [`MemoryNode::set_longest_ttl`], [`flush`](MemoryNode::flush), [`restore`](MemoryNode::restore) |
 //! | The clock of a node steps forward or runs fast | [`MemoryNode::step_clock`], [`set_clock_rate`](MemoryNode::set_clock_rate) |

@@ -294,6 +294,27 @@ impl MemoryNode {
         self.store().remove(&name(resource));
     }
 
+    /// Restarts the server with all keys and counters. It then has another identity.
+    ///
+    /// With a [longest TTL](MemoryNode::set_longest_ttl), the votes of the node do not count for a time, as after every
+    /// restart of a server: a client cannot know whether all data was kept. Watches end.
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock, node, ttl| {
+    /// node.set_longest_ttl(ttl);
+    /// let _guard = redlock.lock("orders:42", ttl).await?;
+    /// node.restart();
+    /// assert!(node.holder("orders:42").is_some(), "the data is kept");
+    /// let health = redlock.health().await;
+    /// let quarantine = health.nodes()[0].quarantine().expect("it has no vote");
+    /// assert_eq!(QuarantineReason::Restarted, quarantine.reason);
+    /// # });
+    /// ```
+    pub fn restart(&self) {
+        self.store().end_watches();
+        self.become_another_server();
+    }
+
     /// Deletes all keys and counters, like a server that restarts without persistence. It then has another identity.
     ///
     /// ```
@@ -312,8 +333,7 @@ impl MemoryNode {
     /// ```
     pub fn clear(&self) {
         self.store().clear();
-        *self.server() = new_identity();
-        self.lose(QuarantineReason::Restarted);
+        self.become_another_server();
     }
 
     /// Deletes all keys and counters, like a server that is flushed.
@@ -347,7 +367,7 @@ impl MemoryNode {
         Snapshot(self.store().content())
     }
 
-    /// Replaces all keys and counters, like a restart with an older snapshot.
+    /// Replaces all keys and counters, like a restart with an older snapshot. It then has another identity.
     ///
     /// ```
     /// use redlock_testkit::MemoryNode;
@@ -361,15 +381,15 @@ impl MemoryNode {
     /// ```
     pub fn restore(&self, snapshot: &Snapshot) {
         self.store().restore(&snapshot.0);
-        self.lose(QuarantineReason::Restarted);
+        self.become_another_server();
     }
 
     /// Sets the longest TTL.
     ///
-    /// From now on, the votes of a node that has lost data do not count for a time. The losses are
-    /// [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and [`restore`](MemoryNode::restore), and a clock that
-    /// [steps](MemoryNode::step_clock) or [runs fast](MemoryNode::set_clock_rate). The node counts until the first of them.
-    /// See [`Profile::longest_ttl`].
+    /// From now on, the votes of a node that may have lost data do not count for a time. The causes are
+    /// [`restart`](MemoryNode::restart), [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and
+    /// [`restore`](MemoryNode::restore), and a clock that [steps](MemoryNode::step_clock) or
+    /// [runs fast](MemoryNode::set_clock_rate). The node counts until the first of them. See [`Profile::longest_ttl`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -454,6 +474,12 @@ impl MemoryNode {
         if let Some(guarded) = &mut *self.guarded() {
             guarded.lose(reason, now);
         }
+    }
+
+    /// Ends the present run of the server, and begins another one.
+    fn become_another_server(&self) {
+        *self.server() = new_identity();
+        self.lose(QuarantineReason::Restarted);
     }
 
     fn server(&self) -> MutexGuard<'_, ServerId> {

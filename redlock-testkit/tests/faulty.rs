@@ -9,10 +9,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::node::{
-    Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, Reply, Request, Token, Ttl,
+    Begun, Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, Reply, Request, ServerId, Token,
+    Ttl,
 };
 use redlock_core::runtime::Runtime;
-use redlock_core::{IntoResources, TokioRuntime};
+use redlock_core::{IntoResources, Resource, TokioRuntime};
 use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, Operation, fake_nodes};
 use tokio::time::timeout;
 
@@ -209,6 +210,53 @@ async fn a_crash_ends_requests_in_flight_and_lasts_until_the_restart() {
     node.restart_empty();
     assert!(node.inner().is_empty());
     assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await);
+}
+
+/// Returns the identity of the server that a request reaches, and whether the node is in quarantine.
+fn server(node: &FakeNode) -> (Option<ServerId>, bool) {
+    let Begun::Sent(exchange) = node.begin(&Request::Acquire(claim("a"), Ttl::MAX)) else {
+        panic!("a fake needs no connection")
+    };
+    (exchange.server, node.status().quarantine.is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_restart_of_a_server_but_no_outage_begins_a_quarantine() {
+    let node = fake();
+    node.inner().set_longest_ttl(30 * SECOND);
+    assert_eq!(Ok(Reply::Granted), acquire(&node, "a").await);
+    let snapshot = node.inner().snapshot();
+    let first = server(&node);
+    node.crash();
+    node.restart();
+    assert_eq!(first, server(&node), "the same server after an outage");
+
+    let restarts: [(&str, &dyn Fn()); 3] = [
+        ("with data", &|| node.restart_with_data()),
+        ("with older data", &|| node.inner().restore(&snapshot)),
+        ("empty", &|| node.restart_empty()),
+    ];
+    for (restart, run) in restarts {
+        let (before, is_in_quarantine) = server(&node);
+        assert!(!is_in_quarantine, "{restart}");
+        node.crash();
+        run();
+        node.restart();
+        let (after, is_in_quarantine) = server(&node);
+        assert!(before != after && is_in_quarantine, "{restart}");
+        assert_eq!(restart != "empty", has(&node, "a"), "{restart}");
+        node.call(Request::Vouch).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_ends_watches() {
+    let node = fake().watching();
+    let watched = node.call(Request::Watch(Resource::new("a").unwrap())).await.unwrap();
+    let Reply::Watching(mut watch) = watched else { panic!("not a watch: {watched:?}") };
+    assert!(timeout(SECOND, &mut watch.changed).await.is_err());
+    node.inner().restart();
+    timeout(SECOND, watch.changed).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

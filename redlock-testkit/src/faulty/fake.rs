@@ -34,7 +34,29 @@ impl FakeNode {
         Self::wrap(MemoryNode::with_runtime(label, runtime.clone()), runtime)
     }
 
-    /// Restarts the node after a crash, with its script and without any data.
+    /// Restarts the server of the node after a crash, with all its data and its script.
+    ///
+    /// With a [longest TTL](MemoryNode::set_longest_ttl), the votes of the node do not count for a time. Use it to test
+    /// a rolling restart:
+    ///
+    /// ```
+    /// # redlock_testkit::example!(|redlock, nodes, ttl| {
+    /// nodes.iter().for_each(|node| node.inner().set_longest_ttl(ttl));
+    /// nodes[0].crash();
+    /// nodes[0].restart_with_data();
+    /// nodes[1].crash(); // too early: the first node has no vote
+    /// let error = redlock.lock("orders:42", ttl).try_now().await.unwrap_err();
+    /// assert_eq!(ErrorKind::NoQuorum, error.kind());
+    /// # });
+    /// ```
+    ///
+    /// See [`restart`](Faulty::restart) for a node whose server has kept running.
+    pub fn restart_with_data(&self) {
+        self.inner().restart();
+        self.restart();
+    }
+
+    /// Restarts the server of the node after a crash, with its script and without any data.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, faulty, ttl| {

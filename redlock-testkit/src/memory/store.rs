@@ -435,6 +435,11 @@ impl Store {
         self.entries.clear();
         self.places.clear();
         self.counters.clear();
+        self.end_watches();
+    }
+
+    /// Completes all watches.
+    pub(crate) fn end_watches(&mut self) {
         for (_, event) in self.watches.drain() {
             event.notify(usize::MAX);
         }
