@@ -9,6 +9,7 @@ mod clock;
 mod counters;
 mod places;
 mod readers;
+mod reserved;
 mod store;
 
 use std::fmt;
@@ -21,7 +22,7 @@ use redlock_core::node::{
     Reply, Request, ServerId, Status, Token, Ttl, Watch,
 };
 use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
-use redlock_core::{FencingToken, IntoResource, Resource};
+use redlock_core::{Error, FencingToken, IntoResource, Resource};
 
 use self::admission::Guarded;
 use self::clock::WallClock;
@@ -30,6 +31,9 @@ use self::store::{Content, Store};
 /// A [`LockNode`] in memory, with access to its content.
 ///
 /// Clones share the store: they are clients of one server.
+///
+/// A lock cannot have a name that is reserved on servers without a key prefix. Such names end in `#waiting`, or are
+/// those of the restart check or of fencing counters.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -630,6 +634,10 @@ impl LockNode for MemoryNode {
             Admission::Quarantined(quarantine) => status.in_quarantine(quarantine),
             Admission::Unchecked | Admission::Admitted(_) => status,
         }
+    }
+
+    fn check(&self, resource: &Resource) -> Result<(), Error> {
+        reserved::check(resource)
     }
 
     /// A watch notifies of every change, and never of an expiry.
