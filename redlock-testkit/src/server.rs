@@ -1,8 +1,9 @@
 //! Real servers for tests, which can be killed, paused and restarted.
 //!
 //! Every server is a separate process on the loopback interface, with a free port and a private directory. It ends when
-//! the value that owns it is dropped, even if a test panics or the server is paused. If the test process itself is
-//! killed (`SIGKILL`), or a server is in a `static`, the server keeps running.
+//! the value that owns it is dropped, even if a test panics or the server is paused. A value is not dropped if the test
+//! process ends by a signal, by `std::process::exit` or with `panic = "abort"`, or if it is in a `static`. The server
+//! then keeps running.
 
 mod builder;
 mod console;
@@ -20,7 +21,8 @@ use self::process::{Failed, Process, free_port};
 
 /// A `redis-server` or `valkey-server` process for a test.
 ///
-/// Dropping it kills it and removes its data.
+/// Dropping it kills it and removes its data. If the test process ends without dropping it, such as by a signal or by
+/// `std::process::exit`, the server keeps running.
 ///
 /// ```no_run
 /// use redlock_testkit::RedisServer;
@@ -169,7 +171,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics if the server was killed.
+    /// Panics if the server was killed or has ended by itself.
     #[track_caller]
     pub fn pause(&self) {
         self.process().as_mut().expect(DEAD).pause();
@@ -190,7 +192,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics if the server was killed.
+    /// Panics if the server was killed or has ended by itself.
     #[track_caller]
     pub fn resume(&self) {
         self.process().as_mut().expect(DEAD).resume();
@@ -199,7 +201,8 @@ impl RedisServer {
     /// Restarts the server on the same port, and waits until it replies.
     ///
     /// It kills the server first if it runs. The data is kept if the server is
-    /// [`persistent`](RedisServerBuilder::persistent); otherwise it is lost.
+    /// [`persistent`](RedisServerBuilder::persistent). Otherwise it is lost, even the data that it has received as a
+    /// replica, unless an [argument](RedisServerBuilder::arg) switches persistence on.
     ///
     /// ```no_run
     /// # use redlock_testkit::RedisServer;

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redlock_testkit::{RedisServer, Reply};
 
@@ -71,6 +71,38 @@ fn a_killed_server_restarts_on_its_port_without_data() {
     server.restart();
     assert_eq!((port, ""), (server.port(), server.command(&["GET", "a"]).as_str()));
     assert_ne!(process, process_id(&server));
+}
+
+#[test]
+fn a_restart_loses_the_data_of_a_former_replica() {
+    let master = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0").start();
+    let replica = RedisServer::start();
+    master.command(&["SET", "a", "1"]);
+    replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    let end = Instant::now() + Duration::from_secs(60);
+    while replica.reply(&[b"GET", b"a"]) != Reply::Bytes(b"1".to_vec()) {
+        assert!(Instant::now() < end, "the replica has not received the data");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    replica.command(&["REPLICAOF", "NO", "ONE"]);
+    replica.restart();
+    assert_eq!(Vec::<String>::new(), replica.keys());
+}
+
+#[test]
+#[should_panic(expected = "the server has ended")]
+fn a_server_that_has_ended_by_itself_cannot_be_paused() {
+    let server = RedisServer::start();
+    // The server closes the connection instead of a reply.
+    let shutdown = catch_unwind(AssertUnwindSafe(|| server.command(&["SHUTDOWN", "NOSAVE"])));
+    assert!(shutdown.is_err());
+    // Its process may end a little later.
+    let end = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < end {
+        server.pause();
+        server.resume();
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

@@ -135,6 +135,9 @@ impl RedisServerBuilder {
         );
         if self.persistent {
             text.push_str("appendonly yes\nappendfsync always\n");
+        } else {
+            // The data that a replica has received is in a file, which the server would load after a restart.
+            text.push_str("rdb-del-sync-files yes\n");
         }
         // Writing to a string cannot fail.
         if self.socket {

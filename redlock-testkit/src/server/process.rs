@@ -21,6 +21,8 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// The time limit of a check. It is short, since another process may listen there and never reply.
 const CHECK_LIMIT: Duration = Duration::from_millis(200);
 
+const ENDED: &str = "the server has ended; restart it first";
+
 /// A running server. Dropping it kills it, even if it is stopped, and waits for its end.
 pub(super) struct Process {
     child: Child,
@@ -66,16 +68,18 @@ impl Process {
     }
 
     /// Stops the process. When this returns, it does nothing any more.
+    #[track_caller]
     pub(super) fn pause(&mut self) {
         if !self.paused {
             self.signal(Signal::STOP);
-            // Waits only for the stop. The end of the child is not reaped here.
+            // Waits only for the stop, and fails if the child has ended. Its end is not reaped here.
             let stopped = waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED);
-            stopped.expect("a running child can be stopped");
+            assert!(stopped.is_ok(), "{ENDED}");
             self.paused = true;
         }
     }
 
+    #[track_caller]
     pub(super) fn resume(&mut self) {
         self.signal(Signal::CONT);
         self.paused = false;
@@ -129,7 +133,10 @@ impl Process {
                 .is_ok_and(|info| info.text().contains(&own_id))
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to the server, which must run: the system may have given its process id to another process.
+    #[track_caller]
+    fn signal(&mut self, signal: Signal) {
+        assert!(matches!(self.child.try_wait(), Ok(None)), "{ENDED}");
         kill_process(self.pid(), signal).expect("a child that was not reaped can be signaled");
     }
 
