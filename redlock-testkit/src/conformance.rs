@@ -38,7 +38,8 @@
 //!
 //! Some cases need a capability that is optional. List the capabilities that the backend lacks as `without`. Their
 //! cases are then ignored tests, with the capability as the reason. Without this list, they fail. A listed capability
-//! that the backend supports fails as well.
+//! that the backend supports fails as well. The function [`run`] needs no list: it skips the cases of a capability that
+//! the backend lacks.
 //!
 //! | Capability | Required by the cases |
 //! |---|---|
@@ -121,7 +122,7 @@ pub trait Backend {
 
     /// Sets a non-lock value under a key of the server, and returns the key.
     ///
-    /// The default is `None`: the backend has no such values.
+    /// The default is `None`: the backend lacks the [capability](self#optional-capabilities) `non_lock_values`.
     ///
     /// # Cancel safety
     ///
@@ -133,7 +134,7 @@ pub trait Backend {
     /// Returns a function that deletes all data of the server, for a backend with
     /// [restart admission](redlock_core::node#restart-admission).
     ///
-    /// The default is `None`: such cases are skipped.
+    /// The default is `None`: the backend lacks the [capability](self#optional-capabilities) `admission`.
     fn loss(&self) -> Option<Box<dyn Fn()>> {
         None
     }
@@ -141,7 +142,8 @@ pub trait Backend {
     /// Returns a function that sets the clock of the server forward, for a backend that watches it with a
     /// [`ServerClock`](redlock_core::node::ServerClock).
     ///
-    /// The steps are 4 ms to 10 s. The default is `None`: such cases are skipped.
+    /// The steps are 4 ms to 10 s. The default is `None`: the backend lacks the
+    /// [capability](self#optional-capabilities) `clock`.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -303,16 +303,18 @@
 #![doc = include_str!("../examples/own_backend.rs")]
 //! ```
 //!
-//! Optional features of a backend are checked only if it has them:
+//! Optional features of a backend are checked only if it has them. Some are capabilities: `without` must list those that
+//! the backend lacks, or their cases fail. See [all of them](mod@conformance#optional-capabilities).
 //!
-//! | Left at its default | Skipped check |
-//! |---|---|
-//! | [`Exchange::connection`](redlock_core::node::Exchange::connection) | requests keep their order; the core then sends a release twice instead of once |
-//! | [`Profile::fencing`](redlock_core::node::Profile::fencing) | the counters; locks with fencing tokens then ignore the node |
-//! | [`Exchange::server`](redlock_core::node::Exchange::server) | two clients recognize that they use one server |
-//! | the holder in a [`Denial`](redlock_core::node::Denial) | it is the right one |
-//! | [`Backend::clock`](conformance::Backend::clock) | a jump of the server's clock takes the votes away |
-//! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error for acquire, and nothing for release |
+//! | Left at its default | Unchecked rule | Capability |
+//! |---|---|---|
+//! | [`Exchange::connection`](redlock_core::node::Exchange::connection) | requests keep their order; the core then sends a release twice instead of once | |
+//! | [`Exchange::server`](redlock_core::node::Exchange::server) | two clients recognize that they use one server | |
+//! | the holder in a [`Denial`](redlock_core::node::Denial) | it is the right one | |
+//! | [`Profile::fencing`](redlock_core::node::Profile::fencing) | the counters; locks with fencing tokens then ignore the node | `fencing` |
+//! | [`Backend::loss`](conformance::Backend::loss) | a loss of the server's data takes the votes away | `admission` |
+//! | [`Backend::clock`](conformance::Backend::clock) | a jump of the server's clock takes the votes away | `clock` |
+//! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error for acquire, and nothing for release | `non_lock_values` |
 //!
 //! A backend that requires an async runtime overrides two more methods; see the module
 //! [`conformance`](mod@conformance). A failed case reports the violated sentence of the contract.

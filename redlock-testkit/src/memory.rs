@@ -11,6 +11,8 @@ mod places;
 mod readers;
 mod reserved;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -249,8 +251,8 @@ impl MemoryNode {
 
     /// Starts new counters with 1, so that fencing tokens are predictable.
     ///
-    /// This applies to counters that are created from now on. Servers start counters with the time, so that tokens
-    /// still grow after a counter was lost.
+    /// This applies to counters that are created from now on, even after a [`restore`](MemoryNode::restore). Servers
+    /// start counters with the time, so that tokens still grow after a counter was lost.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, node, ttl| {
@@ -574,7 +576,7 @@ impl MemoryNode {
             }
             Request::Watch(resource) => {
                 let (availability, changed) = store.watch(resource, now);
-                let holder = store.inspect(resource, now)?.map(|entry| entry.token);
+                let holder = store.holder(resource, now).cloned();
                 Ok(Reply::Watching(Watch::new(availability, changed).held_by(holder)))
             }
             Request::WatchShared(resource) => {

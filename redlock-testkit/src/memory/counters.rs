@@ -13,9 +13,12 @@ use redlock_core::{FencingToken, Resource};
 /// The retention of a counter after its last lock, and its maximum clock lead.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-#[derive(Clone, Default)]
+/// The number of each counter, and its expiry.
+pub(crate) type Numbers = HashMap<Resource, (FencingToken, Instant)>;
+
+#[derive(Default)]
 pub(crate) struct Counters {
-    numbers: HashMap<Resource, (FencingToken, Instant)>,
+    numbers: Numbers,
     sweep_at: usize,
     /// If `true`, a new counter starts with 1, regardless of the time.
     pub(crate) from_one: bool,
@@ -81,6 +84,15 @@ impl Counters {
         let any = !self.numbers.is_empty();
         self.numbers.clear();
         any
+    }
+
+    pub(crate) fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// Replaces all numbers. New counters start as before.
+    pub(crate) fn restore(&mut self, numbers: &Numbers) {
+        self.numbers.clone_from(numbers);
     }
 
     pub(crate) fn remove(&mut self, resource: &Resource) {

@@ -11,7 +11,7 @@ use redlock_core::node::{Availability, Claim, Denial, LockEntry, NodeError, Plac
 use redlock_core::runtime::Instant;
 use redlock_core::{FencingToken, Resource};
 
-use super::counters::Counters;
+use super::counters::{Counters, Numbers};
 use super::places::Places;
 use super::readers::Readers;
 
@@ -31,7 +31,7 @@ pub(crate) struct Store {
 #[derive(Clone)]
 pub(crate) struct Content {
     entries: HashMap<Resource, Entry>,
-    counters: Counters,
+    numbers: Numbers,
 }
 
 #[derive(Clone)]
@@ -78,23 +78,25 @@ impl Store {
                 self.reserve(resource, now);
             }
         }
-        let reply = acquire(self)?;
+        let reply = acquire(self);
+        let is_grant = reply.as_ref().is_ok_and(Reply::is_grant);
         for resource in awaited() {
             if turns.contains(&resource) && self.holder(resource, now) == Some(&place.id) {
                 self.remove(resource);
             }
-            if reply.is_grant() {
+            if is_grant {
                 self.places.entry(resource.clone()).or_default().remove(&place.id);
                 // The gate of a reader is not set. The turn passes on.
                 if turns.contains(&resource) && self.living(resource, now).is_none() {
                     self.reserve(resource, now);
                 }
             } else if turns.contains(&resource) {
-                // Another resource is held. The turn passes on, and the request goes to the end here.
+                // Another resource is held, or the reply is an error. The turn passes on, and the request goes to the
+                // end here.
                 self.reserve(resource, now);
                 let last = Place::new(place.id.clone(), Duration::ZERO, place.reserved_for);
                 self.places.entry(resource.clone()).or_default().put(&last, now);
-            } else {
+            } else if reply.is_ok() {
                 self.places.entry(resource.clone()).or_default().put(place, now);
             }
             self.forget_places(resource);
@@ -105,7 +107,7 @@ impl Store {
             }
             _ => None,
         };
-        Ok(match (reply, position) {
+        Ok(match (reply?, position) {
             (Reply::Denied(denial), Some(position)) => Reply::Denied(denial.at(position)),
             (reply, _) => reply,
         })
@@ -181,7 +183,9 @@ impl Store {
                 Value::Readers(_) | Value::Other => {}
             }
         }
-        self.share(claim, now + ttl.as_duration(), now);
+        for resource in claim.resources() {
+            self.add_reader(resource, claim.token(), now + ttl.as_duration(), now);
+        }
         Ok(Reply::Granted)
     }
 
@@ -192,13 +196,11 @@ impl Store {
         })
     }
 
-    /// Adds a reader to every resource, or makes its time at least this long.
-    fn share(&mut self, claim: &Claim, expires: Instant, now: Instant) {
-        for resource in claim.resources() {
-            let mut readers = self.readers(resource, now).cloned().unwrap_or_default();
-            readers.add(claim.token(), expires, now);
-            self.set_readers(resource, readers, now);
-        }
+    /// Adds a reader to a resource, or makes its time at least this long.
+    fn add_reader(&mut self, resource: &Resource, token: &Token, expires: Instant, now: Instant) {
+        let mut readers = self.readers(resource, now).cloned().unwrap_or_default();
+        readers.add(token, expires, now);
+        self.set_readers(resource, readers, now);
     }
 
     /// Returns the readers of a resource, if it has any.
@@ -219,19 +221,23 @@ impl Store {
     }
 
     pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Reply, NodeError> {
-        if self.reads(claim, now) {
-            self.share(claim, now + ttl.as_duration(), now);
-            return Ok(Reply::Granted);
-        }
-        if let Some(denial) = self.missing(claim, now)? {
+        let may_read = true;
+        if let Some(denial) = self.first_missing(claim, may_read, now)? {
             return Ok(Reply::Denied(denial));
         }
-        self.lengthen(claim, ttl, now);
+        for resource in claim.resources() {
+            if self.readers(resource, now).is_some() {
+                self.add_reader(resource, claim.token(), now + ttl.as_duration(), now);
+            } else {
+                self.lengthen(resource, ttl, now);
+            }
+        }
         Ok(Reply::Granted)
     }
 
     pub(crate) fn keep_for(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Reply, NodeError> {
-        if let Some(denial) = self.missing(claim, now)? {
+        let may_read = false;
+        if let Some(denial) = self.first_missing(claim, may_read, now)? {
             return Ok(Reply::Denied(denial));
         }
         for resource in claim.resources() {
@@ -249,14 +255,17 @@ impl Store {
         fence: FencingToken,
         now: Instant,
     ) -> Result<Reply, NodeError> {
-        if let Some(denial) = self.missing(claim, now)? {
+        if let Some(denial) = self.denial(claim, now)? {
             return Ok(Reply::Denied(denial));
+        }
+        if claim.resources().iter().any(|resource| self.living(resource, now).is_none()) {
+            return Ok(Reply::Denied(Denial::default()));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
             return Ok(Reply::Superseded(newer));
         }
-        self.lengthen(claim, ttl, now);
+        claim.resources().iter().for_each(|resource| self.lengthen(resource, ttl, now));
         self.counters.set(claim.resources(), fence, ttl, now);
         Ok(Reply::Granted)
     }
@@ -284,21 +293,29 @@ impl Store {
     fn denial(&self, claim: &Claim, now: Instant) -> Result<Option<Denial>, NodeError> {
         for resource in claim.resources() {
             let Some(entry) = self.living(resource, now) else { continue };
-            match &entry.value {
-                Value::Other => return Err(NodeError::wrong_type(resource)),
-                Value::Lock(token) if token == claim.token() => {}
-                Value::Lock(token) => return Ok(Some(entry.denial(token, now))),
-                Value::Readers(_) => return Ok(Some(entry.denial(&Token::of_readers(), now))),
+            if !entry.is_locked_by(claim.token()) {
+                return entry.foreign(resource, now).map(Some);
             }
         }
         Ok(None)
     }
 
-    /// Returns the reason why a claim cannot be extended: a part is free or has another holder.
-    fn missing(&self, claim: &Claim, now: Instant) -> Result<Option<Denial>, NodeError> {
-        let gone = |resource| self.living(resource, now).is_none();
-        let denial = self.denial(claim, now)?;
-        Ok(denial.or_else(|| claim.resources().iter().any(gone).then(Denial::default)))
+    /// Returns the reason why a claim cannot be extended: the first resource that the token does not hold is free, or
+    /// is held by another one. Later resources do not matter, as on servers.
+    fn first_missing(
+        &self,
+        claim: &Claim,
+        may_read: bool,
+        now: Instant,
+    ) -> Result<Option<Denial>, NodeError> {
+        for resource in claim.resources() {
+            let Some(entry) = self.living(resource, now) else { return Ok(Some(Denial::default())) };
+            let is_read = may_read && entry.is_read_by(claim.token(), now);
+            if !is_read && !entry.is_locked_by(claim.token()) {
+                return entry.foreign(resource, now).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the greater counter of a newer claim, if there is one.
@@ -314,13 +331,12 @@ impl Store {
         }
     }
 
-    fn lengthen(&mut self, claim: &Claim, ttl: Ttl, now: Instant) {
+    /// Makes the time of a resource, which is there, at least this long.
+    fn lengthen(&mut self, resource: &Resource, ttl: Ttl, now: Instant) {
         let at_least = now + ttl.as_duration();
-        for resource in claim.resources() {
-            let entry = self.entries.get_mut(resource).expect("every resource was found before");
-            entry.expires = entry.expires.map(|expires| expires.max(at_least));
-        }
-        claim.resources().iter().for_each(|resource| self.changed(resource));
+        let entry = self.entries.get_mut(resource).expect("every resource was found before");
+        entry.expires = entry.expires.map(|expires| expires.max(at_least));
+        self.changed(resource);
     }
 
     pub(crate) fn fencing_counter(&self, resource: &Resource, now: Instant) -> Option<FencingToken> {
@@ -446,12 +462,13 @@ impl Store {
     }
 
     pub(crate) fn content(&self) -> Content {
-        Content { entries: self.entries.clone(), counters: self.counters.clone() }
+        Content { entries: self.entries.clone(), numbers: self.counters.numbers().clone() }
     }
 
     pub(crate) fn restore(&mut self, content: &Content) {
         self.clear();
-        Content { entries: self.entries, counters: self.counters } = content.clone();
+        self.entries.clone_from(&content.entries);
+        self.counters.restore(&content.numbers);
     }
 
     /// Returns the live locks, sorted by resource: the order of a map would differ from run to run.
@@ -523,6 +540,23 @@ impl Entry {
         lock.into_iter().chain(readers.map(move |(token, expires)| {
             LockEntry::of(token).expiring_in(expires.saturating_duration_since(now))
         }))
+    }
+
+    fn is_locked_by(&self, token: &Token) -> bool {
+        matches!(&self.value, Value::Lock(holder) if holder == token)
+    }
+
+    fn is_read_by(&self, token: &Token, now: Instant) -> bool {
+        matches!(&self.value, Value::Readers(readers) if readers.has(token, now))
+    }
+
+    /// Returns the denial of a claim of another token. A non-lock value is an error.
+    fn foreign(&self, resource: &Resource, now: Instant) -> Result<Denial, NodeError> {
+        match &self.value {
+            Value::Lock(token) => Ok(self.denial(token, now)),
+            Value::Readers(_) => Ok(self.denial(&Token::of_readers(), now)),
+            Value::Other => Err(NodeError::wrong_type(resource)),
+        }
     }
 
     fn denial(&self, holder: &Token, now: Instant) -> Denial {
