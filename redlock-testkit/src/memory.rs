@@ -37,6 +37,9 @@ use self::store::{Content, Store};
 /// A lock cannot have a name that is reserved on servers without a key prefix. Such names end in `#waiting`, or are
 /// those of the restart check or of fencing counters.
 ///
+/// A denial has the remaining time of the holder's key. That of a server has no time for a single attempt to lock one
+/// resource without a fencing token. See [`Error::remaining`](redlock_core::Error::remaining).
+///
 /// ```
 /// use std::sync::Arc;
 /// use redlock_core::node::{Claim, LockNode, Reply, Request, Token, Ttl};

@@ -352,6 +352,10 @@ impl Error {
     /// The value is the longest of all nodes, at the time of that node's reply. For a lock of this process, it is the
     /// rest of its validity when the request ended. The holder may still extend the lock.
     ///
+    /// Servers report no time for a single attempt to lock one resource without a fencing token, such as with a
+    /// [`max_wait`](crate::LockRequest::max_wait) of zero. If another process then holds the lock, this is `None`. A
+    /// fake node of `redlock-testkit` reports the time for every attempt, so a test on fakes does not show this case.
+    ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("orders:42", ttl).await?;
