@@ -27,9 +27,16 @@ async fn check_with<A: Adapter>(
     options: &Options,
     set: impl FnOnce(PreflightSettings) -> PreflightSettings,
 ) -> Preflight {
-    let connectors = servers.iter().map(|server| A::connector(server.url()));
+    check_urls::<A>(servers.iter().map(RedisServer::url), options, set).await
+}
+
+async fn check_urls<A: Adapter>(
+    urls: impl IntoIterator<Item = String>,
+    options: &Options,
+    set: impl FnOnce(PreflightSettings) -> PreflightSettings,
+) -> Preflight {
     let settings = PreflightSettings::new(Duration::from_secs(30)).observe(Duration::from_millis(10));
-    preflight(connectors, options, set(settings)).await.unwrap()
+    preflight(urls.into_iter().map(A::connector), options, set(settings)).await.unwrap()
 }
 
 fn label(server: &RedisServer) -> String {
@@ -71,18 +78,21 @@ pub(crate) async fn an_unreachable_server_is_a_finding<A: Adapter>() {
     assert!(found.findings().iter().any(matches), "{found:#?}");
 }
 
-/// Without `INFO`, most facts are missing. A server that requires a login replies to neither command.
+/// Without `INFO`, most facts are missing. A server that requires a login replies to neither command. With a login, fred
+/// sends no `PING` itself.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_that_denies_info_or_ping_is_reachable<A: Adapter>() {
     let servers = RedisServer::start_many(1);
+    servers[0].command(&["ACL", "SETUSER", "few", "on", ">pw", "~*", "&*", "+@all"]);
+    let url = format!("redis://few:pw@{}", label(&servers[0]));
     let problems = |found: &Preflight| {
         found.findings().iter().map(|finding| finding.problem().to_owned()).collect::<Vec<_>>()
     };
     for (rules, denied) in
         [(&["-info"][..], "INFO"), (&["+info", "-ping"], "PING"), (&["-info"], "INFO, PING")]
     {
-        servers[0].command(&[&["ACL", "SETUSER", "default"], rules].concat());
-        let found = check::<A>(&servers).await;
+        servers[0].command(&[&["ACL", "SETUSER", "few"], rules].concat());
+        let found = check_urls::<A>([url.clone()], &Options::tokio(), |settings| settings).await;
         assert_eq!((1, true), (found.reachable_nodes(), found.is_available()), "{found:#?}");
         assert!(errors(&found).is_empty(), "{found:#?}");
         let expected = [format!("the user may not run {denied}"), "INFO shows no version".to_owned()];
