@@ -284,8 +284,8 @@ impl<N: LockNode> Faulty<N> {
     /// Ends the outage of a crash: the node is available, with its data and its script.
     ///
     /// It is the same server as before, as after a failure of its network. It therefore counts at once, even with a
-    /// [longest TTL](MemoryNode::set_longest_ttl). A server whose process restarts does not count for a time, even
-    /// with all its data: see [`restart_with_data`](FakeNode::restart_with_data) and
+    /// [longest TTL](crate::MemoryNode::set_longest_ttl). A server whose process restarts does not count for a time,
+    /// even with all its data: see [`restart_with_data`](FakeNode::restart_with_data) and
     /// [`restart_empty`](FakeNode::restart_empty).
     ///
     /// ```
