@@ -5,7 +5,7 @@
 //! the nodes, if they support that.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::queue::local_queue::QueuePlace;
 use crate::round::acquire::Acquire;
 use crate::round::engine::{Run, run};
 use crate::round::failure::{Cause, Failure};
-use crate::runtime::{LONGEST_SLEEP, first, let_others_run, random, sleep_until};
+use crate::runtime::{LONGEST_SLEEP, let_others_run, random, sleep_until};
 use crate::telemetry;
 use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
@@ -254,8 +254,8 @@ impl CheckedRequest {
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
-                let queued = Queued::new(place, &mut waiter, self.standing(start, policy));
-                unconfirmed = Box::pin(self.in_turn(queued, policy)).await?;
+                let queued = Queued::new(place, &mut waiter, (self, start, policy));
+                unconfirmed = Box::pin(Self::in_turn(queued)).await?;
                 just_now = None;
             }
         }
@@ -365,7 +365,7 @@ impl CheckedRequest {
     ///
     /// `None` for requests outside of the order: those that do not wait, and requests that poll rarely. The last would keep
     /// resources reserved until their next attempt.
-    fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
+    pub(super) fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
         let is_ordered = self.handle.keep_places() && !policy.does_not_wait(start);
         // A request that polls finds the reservation at its next attempt.
         let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };
@@ -377,23 +377,23 @@ impl CheckedRequest {
     /// Waits for the turn among the tasks of this process, within the retry policy.
     ///
     /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
-    async fn in_turn(&self, mut queued: Queued<'_, '_>, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
-        let handle = &self.handle;
-        let place = &mut *queued.place;
-        match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
-            Waited::Closed => Err(Error::closed()),
-            Waited::TimedOut => {
-                let error = self.queued().at(place.position());
-                Err(match place.holder() {
-                    Some((token, until)) => {
-                        error.held_by(&token, until.saturating_duration_since(handle.now()))
-                    }
-                    None => error,
-                })
-            }
-            Waited::Done(()) => {
-                queued.has_turn = true;
-                Ok(queued.place.unconfirmed())
+    // A block uses `queued` where it is, so that a task that waits takes less memory than with an `async fn`.
+    #[allow(clippy::manual_async_fn)]
+    fn in_turn(queued: Queued<'_, '_>) -> impl Future<Output = Result<Vec<Token>, Error>> + Send {
+        async move {
+            let (request, _, policy) = queued.request;
+            match in_time(&request.handle, policy.until, LONGEST_SLEEP, queued.place.turn()).await {
+                Waited::Closed => Err(Error::closed()),
+                Waited::TimedOut => {
+                    let error = request.queued().at(queued.place.position());
+                    Err(match queued.place.holder() {
+                        Some((token, until)) => {
+                            error.held_by(&token, until.saturating_duration_since(request.handle.now()))
+                        }
+                        None => error,
+                    })
+                }
+                Waited::Done(()) => Ok(queued.place.unconfirmed()),
             }
         }
     }
@@ -566,14 +566,15 @@ pub(super) async fn in_time<T>(
 
 /// Returns the output of `wait`; `None` if the client is closed first. The next attempt then reports the closing.
 pub(super) async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>) -> Option<T> {
-    let closing = handle.listen_for_closing();
+    let mut closing = handle.listen_for_closing();
     if handle.is_closed() {
         return None;
     }
     let mut wait = pin!(wait);
-    let closed = async {
-        closing.await;
-        None
-    };
-    first(async { Some(wait.as_mut().await) }, closed).await
+    // Not with `first`, since a request that waits would take more memory.
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Pin::new(&mut closing).poll(cx).map(|()| None),
+    })
+    .await
 }

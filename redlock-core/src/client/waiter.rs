@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::client::attempts::CheckedRequest;
+use crate::decide::backoff::RetryPolicy;
 use crate::decide::pending_release::WriteState;
 use crate::decide::standing::Standing;
 use crate::queue::local_queue::QueuePlace;
 use crate::round::Cleanup;
 use crate::round::nodes::Nodes;
 use crate::types::claim::Claim;
+use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
 
@@ -84,26 +87,26 @@ impl<'a> Waiter<'a> {
 pub(super) struct Queued<'q, 'a> {
     pub(super) place: &'q mut QueuePlace,
     waiter: &'q mut Waiter<'a>,
-    /// The request, without a place.
-    first: Option<Standing>,
-    pub(super) has_turn: bool,
+    /// The request, its start, and its policy.
+    pub(super) request: (&'q CheckedRequest, Instant, &'q RetryPolicy),
 }
 
 impl<'q, 'a> Queued<'q, 'a> {
     pub(super) fn new(
         place: &'q mut QueuePlace,
         waiter: &'q mut Waiter<'a>,
-        first: Option<Standing>,
+        request: (&'q CheckedRequest, Instant, &'q RetryPolicy),
     ) -> Self {
-        Self { place, waiter, first, has_turn: false }
+        Self { place, waiter, request }
     }
 }
 
 impl Drop for Queued<'_, '_> {
     fn drop(&mut self) {
-        let entered = if self.has_turn { self.place.take_entered() } else { self.place.withdraw() };
+        let entered = if self.place.has_turn() { self.place.take_entered() } else { self.place.withdraw() };
         if let Some(entered) = entered {
-            self.waiter.enter(self.first.take(), entered);
+            let (request, start, policy) = self.request;
+            self.waiter.enter(request.standing(start, policy), entered);
         }
     }
 }

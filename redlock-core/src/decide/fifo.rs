@@ -217,7 +217,7 @@ impl<W: Clone> Queue<W> {
         self.turn.is_none() && self.waiting.is_empty() && self.handed_over.is_none()
     }
 
-    fn has_turn(&self, number: u64) -> bool {
+    pub(crate) fn has_turn(&self, number: u64) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.number == number)
     }
 

@@ -123,6 +123,13 @@ impl QueuePlace {
         queues.get_mut(&self.resources[0])?.take_entered(self.number)
     }
 
+    /// Returns whether the place has the turn on all resources.
+    pub(crate) fn has_turn(&self) -> bool {
+        let queues = locked(&self.queues.queues);
+        let has_turn = |resource| queues.get(resource).is_some_and(|queue| queue.has_turn(self.number));
+        self.resources.iter().all(has_turn)
+    }
+
     /// Leaves the queues. Returns the place on the nodes that a release has entered for this task, and enters none later.
     pub(crate) fn withdraw(&mut self) -> Option<Token> {
         let place = Cell::new(None);
