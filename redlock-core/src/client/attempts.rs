@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::client::handle::Handle;
 use crate::client::held::Held;
 use crate::client::keep_alive::{KeepAlive, keep_alive};
-use crate::client::waiter::{Queued, Waiter};
+use crate::client::waiter::Waiter;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, SplitVotes, collision_delay};
 use crate::decide::concurrency::Class;
 use crate::decide::grace::Grace;
@@ -124,6 +124,27 @@ impl Repetitions {
         self.votes = SplitVotes::default();
         let old = self.tokens.len().saturating_sub(KEPT_TOKENS);
         self.tokens.drain(..old);
+    }
+}
+
+/// A request that waits for its turn among the tasks of its process.
+///
+/// The release of the task before it may enter it on the nodes. However this wait ends, even if its future is dropped, the
+/// waiter takes that place over.
+struct Queued<'q, 'a> {
+    place: &'q mut QueuePlace,
+    waiter: &'q mut Waiter<'a>,
+    /// The request, its start, and its policy.
+    request: (&'q CheckedRequest, Instant, &'q RetryPolicy),
+}
+
+impl Drop for Queued<'_, '_> {
+    fn drop(&mut self) {
+        let entered = if self.place.has_turn() { self.place.take_entered() } else { self.place.withdraw() };
+        if let Some(entered) = entered {
+            let (request, start, policy) = self.request;
+            self.waiter.enter(request.standing(start, policy), entered);
+        }
     }
 }
 
@@ -254,7 +275,7 @@ impl CheckedRequest {
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
-                let queued = Queued::new(place, &mut waiter, (self, start, policy));
+                let queued = Queued { place, waiter: &mut waiter, request: (self, start, policy) };
                 unconfirmed = Box::pin(Self::in_turn(queued)).await?;
                 just_now = None;
             }
@@ -365,7 +386,7 @@ impl CheckedRequest {
     ///
     /// `None` for requests outside of the order: those that do not wait, and requests that poll rarely. The last would keep
     /// resources reserved until their next attempt.
-    pub(super) fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
+    fn standing(&self, start: Instant, policy: &RetryPolicy) -> Option<Standing> {
         let is_ordered = self.handle.keep_places() && !policy.does_not_wait(start);
         // A request that polls finds the reservation at its next attempt.
         let until_next = if self.handle.notify_waiters() { Duration::ZERO } else { policy.delay };

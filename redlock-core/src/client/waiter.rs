@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::client::attempts::CheckedRequest;
-use crate::decide::backoff::RetryPolicy;
 use crate::decide::pending_release::WriteState;
 use crate::decide::standing::Standing;
-use crate::queue::local_queue::QueuePlace;
 use crate::round::Cleanup;
 use crate::round::nodes::Nodes;
 use crate::types::claim::Claim;
-use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
 use crate::types::token::Token;
 
@@ -36,7 +32,7 @@ impl<'a> Waiter<'a> {
     }
 
     /// Takes over a place that a release of this process has entered. `first` is that of a request without a place.
-    fn enter(&mut self, first: Option<Standing>, place: Token) {
+    pub(super) fn enter(&mut self, first: Option<Standing>, place: Token) {
         if let Some(standing) = first.map(|standing| standing.entered(place)) {
             self.place = Some(Box::new(Waiting { standing, gate: None, is_unsettled: true }));
         }
@@ -76,37 +72,6 @@ impl<'a> Waiter<'a> {
             let writes = if *is_unsettled { WriteState::foreign() } else { WriteState::default() };
             let (due, release) = (nodes.now(), writes.pending_release());
             nodes.clean_up(Cleanup { node, due, claim: claim.clone(), release });
-        }
-    }
-}
-
-/// A request that waits for its turn among the tasks of its process.
-///
-/// The release of the task before it may enter it on the nodes. However this wait ends, even if its future is dropped, the
-/// waiter takes that place over.
-pub(super) struct Queued<'q, 'a> {
-    pub(super) place: &'q mut QueuePlace,
-    waiter: &'q mut Waiter<'a>,
-    /// The request, its start, and its policy.
-    pub(super) request: (&'q CheckedRequest, Instant, &'q RetryPolicy),
-}
-
-impl<'q, 'a> Queued<'q, 'a> {
-    pub(super) fn new(
-        place: &'q mut QueuePlace,
-        waiter: &'q mut Waiter<'a>,
-        request: (&'q CheckedRequest, Instant, &'q RetryPolicy),
-    ) -> Self {
-        Self { place, waiter, request }
-    }
-}
-
-impl Drop for Queued<'_, '_> {
-    fn drop(&mut self) {
-        let entered = if self.place.has_turn() { self.place.take_entered() } else { self.place.withdraw() };
-        if let Some(entered) = entered {
-            let (request, start, policy) = self.request;
-            self.waiter.enter(request.standing(start, policy), entered);
         }
     }
 }
