@@ -10,6 +10,7 @@ use crate::connection::{Connection, Connector};
 use crate::credentials::Credentials;
 use crate::fence::counter;
 use crate::first::{First, first};
+use crate::handshake::is_forbidden;
 use crate::message::{Command, Reply};
 use crate::options::{Keys, Options};
 use crate::push::Hub;
@@ -100,10 +101,8 @@ impl<C: Connection> Session<C> {
         let secret = self.password.secret();
         match self.connection.call(C::pack(Command::Other { name, args })).await {
             Ok(Reply::Error(message)) => {
-                let message = secret.published(&message);
-                let is_denial =
-                    ["NOPERM", "ERR unknown command"].iter().any(|start| message.starts_with(start));
-                if is_denial { Ok(Reply::Error(message)) } else { Err(message) }
+                let published = secret.published(&message);
+                if is_forbidden(&message) { Ok(Reply::Error(published)) } else { Err(published) }
             }
             Ok(reply) => Ok(reply),
             Err(failure) => Err(secret.published(&failure.message)),
