@@ -224,18 +224,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn certificates_without_tls_are_rejected_with_the_scheme_of_the_same_kind() {
-        let options = options().root_certificates("x");
-        for (url, reason) in [
-            ("redis+cluster://b,a", "cluster@a:6379,b:6379: certificates require rediss+cluster://"),
-            ("redis+sentinel://s/m", "m@s:26379: certificates require rediss+sentinel://"),
-        ] {
-            let shown = message_with(url, &options);
-            assert!(shown.ends_with(&format!("invalid address {reason}")), "{shown}");
-        }
-    }
-
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     #[test]
     fn unusable_certificates_are_rejected_without_their_content() {

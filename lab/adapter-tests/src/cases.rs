@@ -272,6 +272,8 @@ macro_rules! __cases {
             bad_input {
                 bad_input_names_the_value_and_the_limit_and_sends_nothing
                 a_bad_ttl_of_an_extension_sends_nothing
+                certificates_without_tls_name_the_scheme_of_the_same_kind
+                fakes_reject_the_names_that_servers_reserve
                 bad_nodes_are_rejected_at_build
                 two_addresses_of_one_server_are_one_node
                 a_key_of_another_type_is_an_error_that_names_the_key

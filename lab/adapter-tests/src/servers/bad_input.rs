@@ -1,7 +1,8 @@
 //! Input that is rejected before anything is sent, and requests that fail because of the state of a server.
 
-use redlock_core::node::NodeErrorKind;
-use redlock_core::{Redlock, TokioRuntime};
+use redlock_core::node::{LockNode, NodeErrorKind};
+use redlock_core::{Redlock, Resource, TokioRuntime};
+use redlock_testkit::MemoryNode;
 
 use super::*;
 use crate::Adapter;
@@ -45,6 +46,48 @@ pub(crate) async fn a_bad_ttl_of_an_extension_sends_nothing<A: Adapter>() {
     assert!(rejected(guard.extend(Duration::from_millis(1)).await).contains("minimum is 10 ms"));
     assert_eq!(before, servers[0].commandstats("evalsha"));
     assert!(guard.is_held());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn certificates_without_tls_name_the_scheme_of_the_same_kind<A: Adapter>() {
+    let options = Options::tokio().root_certificates("x");
+    for (url, reason) in [
+        ("redis://a", "a:6379: certificates require rediss://"),
+        ("redis+cluster://b,a", "cluster@a:6379,b:6379: certificates require rediss+cluster://"),
+        ("redis+sentinel://s/m", "m@s:26379: certificates require rediss+sentinel://"),
+    ] {
+        let message = rejected(A::node(url.to_owned(), &options));
+        assert!(message.ends_with(&format!("invalid address {reason}")), "{message}");
+    }
+}
+
+/// The rule of the fakes is a copy, because they do not depend on the code for servers.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn fakes_reject_the_names_that_servers_reserve<A: Adapter>() {
+    let (server, fake) =
+        (A::node("redis://10.0.0.1".to_owned(), &Options::tokio()).unwrap(), MemoryNode::new("a"));
+    let mut rejections = 0;
+    for name in [
+        "redlock:admission",
+        "redlock:admission:{7}",
+        "redlock:admissions",
+        "redlock:fence:{a}",
+        "redlock:fence::{a}b",
+        "redlock:fence:{a}b",
+        "redlock:fence:{",
+        "redlock:fence:a",
+        "redlock:nodes",
+        "jobs#waiting",
+        "#waiting",
+        "waiting",
+        "a",
+    ] {
+        let name = Resource::new(name).unwrap();
+        let message = |node: &dyn LockNode| node.check(&name).err().map(|error| error.to_string());
+        assert_eq!(message(&server), message(&fake));
+        rejections += u32::from(message(&fake).is_some());
+    }
+    assert_eq!(6, rejections);
 }
 
 #[tokio::main(flavor = "current_thread")]
