@@ -46,7 +46,7 @@ struct App {
 
 async fn charge(State(app): State<App>, Path(invoice): Path<u64>) -> StatusCode {
     let work = async move |_lease: Lease| {
-        // The lock puts requests in an order. This check makes each charge unique: a request may wait for another one.
+        // The lock only puts requests in an order. The one before may have charged the invoice.
         if !app.bank.has_charged(invoice) {
             app.bank.charge(invoice).await;
         }

@@ -71,7 +71,7 @@ pub(super) struct State {
     pub(super) info: HashMap<String, String>,
     /// `appendfsync`, if it may be read.
     pub(super) fsync: Option<String>,
-    /// Whether `no-appendfsync-on-rewrite` is `yes`, as far as it may be read.
+    /// True if `no-appendfsync-on-rewrite` is `yes`. False if the setting could not be read.
     pub(super) no_fsync_on_rewrite: bool,
     /// `min-replicas-to-write`, if it may be read.
     pub(super) min_replicas: Option<u64>,

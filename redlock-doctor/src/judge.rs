@@ -18,7 +18,7 @@ const CLOCKS_APART: f64 = 60.0;
 const MASTERS: usize = 3;
 
 /// The rate of a clock in parts per million, relative to that of a program, above which restart admission does not
-/// count the votes of the server.
+/// count the votes of the server. `ServerClock` of `redlock-core` has the same limit.
 const TOLERATED: i64 = 2_500;
 
 /// The longest part of a TTL that one reply may take.

@@ -15,7 +15,7 @@
 //! assert!(exploration.violation.is_none() && exploration.states > 10_000);
 //! ```
 //!
-//! # What is explored
+//! # Explored rules
 //!
 //! Locks have no model: the explorer drives the rounds of `redlock-core` that ship (`round/exploration` there): acquire,
 //! confirm, extend, refill, release and cleanup. The following rules are models, which implement them again with plain

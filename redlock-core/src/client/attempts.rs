@@ -398,8 +398,7 @@ impl CheckedRequest {
     /// Waits for the turn among the tasks of this process, within the retry policy.
     ///
     /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
-    // A block uses `queued` where it is, so that a task that waits takes less memory than with an `async fn`.
-    #[allow(clippy::manual_async_fn)]
+    #[allow(clippy::manual_async_fn)] // a block uses `queued` where it is, so a task that waits takes less memory
     fn in_turn(queued: Queued<'_, '_>) -> impl Future<Output = Result<Vec<Token>, Error>> + Send {
         async move {
             let (request, _, policy) = queued.request;

@@ -59,7 +59,7 @@ pub(crate) struct NodeLists {
     agreement: Mutex<Agreement>,
     /// The last difference that was found, until a complete comparison finds none.
     difference: Mutex<Option<NodeListDifference>>,
-    /// The announcements of this program.
+    /// The announcements of this program, once it has made them: its own, and that for programs with other lists.
     announced: Mutex<Option<[Token; 2]>>,
     /// True once missing rights were logged.
     rejected: AtomicBool,

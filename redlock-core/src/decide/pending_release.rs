@@ -96,7 +96,7 @@ impl WriteState {
         PendingRelease { writes: self, first_reply: None }
     }
 
-    /// Returns the state of a claim that another process wrote. Some of these writes may have unknown outcomes.
+    /// Returns the state of a claim whose writes are not recorded here. Some of them may have unknown outcomes.
     pub(crate) fn foreign() -> Self {
         Self { written: true, any_settled: true, unknown: 1, ..Self::default() }
     }
