@@ -367,6 +367,11 @@ impl Record {
         })
     }
 
+    /// Returns whether the keep-alive with this number is in effect, and the owner has not ended the lease.
+    pub(crate) fn has_keep_alive(&self, epoch: u64) -> bool {
+        self.with(|state| state.epoch == epoch && !state.released)
+    }
+
     /// Returns whether the keep-alive with this number is to continue.
     pub(crate) fn is_kept_by(&self, epoch: u64, now: Instant) -> bool {
         self.with(|state| state.epoch == epoch && !state.status.is_ending(now))
