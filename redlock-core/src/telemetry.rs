@@ -239,6 +239,17 @@ pub(crate) fn lost(claim: &Claim, loss: &Loss) {
     labeled!(counter, name::LOSSES, claim.label(), "reason" => loss.name()).increment(1);
 }
 
+/// Starts the counters of losses at zero.
+///
+/// A monitoring system counts increases, and does not see the first loss if it creates the counter.
+pub(crate) fn losses_begin(label: Option<&'static str>) {
+    let _ = label;
+    #[cfg(feature = "metrics")]
+    for loss in [Loss::Expired, Loss::Unreachable, Loss::Superseded, Loss::Revoked { holder: None }] {
+        labeled!(counter, name::LOSSES, label, "reason" => loss.name()).increment(0);
+    }
+}
+
 /// Records the outcome of a release.
 pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, ErrorKind>) {
     let outcome = match result {
@@ -306,6 +317,10 @@ pub(crate) struct Counted {
 impl Counted {
     /// Counts a guard.
     pub(crate) fn guard(kind: &'static str, claim: &Claim) -> Self {
+        // Those without a label begin with the client.
+        if let Some(label) = claim.label() {
+            losses_begin(Some(label));
+        }
         Self::new(
             #[cfg(feature = "metrics")]
             labeled!(gauge, name::HELD, claim.label(), "kind" => kind),

@@ -10,6 +10,7 @@ use crate::client::redlock::Redlock;
 use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
 use crate::runtime::Runtime;
+use crate::telemetry;
 use crate::types::error::Error;
 use crate::types::owner::Owner;
 use crate::types::ttl::Ttl;
@@ -518,6 +519,7 @@ impl Builder {
             node.set_node_timeout(self.node_timeout);
             node.set_clock_drift_factor(self.drift_factor);
         }
+        telemetry::losses_begin(None);
         Ok(Redlock::new(Arc::new(Handle::new(nodes, quorums, self.runtime, settings))))
     }
 }

@@ -289,6 +289,10 @@ impl Record {
             (before, state.waited_in_line)
         });
         self.has_ended(&before, now);
+        // The owner may not have looked at the lease since it expired. That of another process is unknown here.
+        if before.ttl().is_some() && before.ended().is_none() && before.remaining(now).is_zero() {
+            self.look(now);
+        }
         let outcome = match before.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,
             // A detachment that was not completed: the lease was valid until its deadline.

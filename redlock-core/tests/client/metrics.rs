@@ -8,15 +8,16 @@ use std::time::Duration;
 use crate::common::{MS, TTL, World, foreign_claim, is_pending, with_five};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use redlock_core::node::Ttl;
-use redlock_core::{Error, JobOutcome, KeepAlive};
+use redlock_core::{Error, JobOutcome, KeepAlive, ReleaseOutcome};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
-/// Counters and durations in whole milliseconds. The key is the name of the metric with its labels.
+/// Counters that are not zero, and durations in whole milliseconds. The key is the name of the metric with its labels.
 struct Numbers(BTreeMap<String, Vec<u64>>);
 
 impl Numbers {
     fn of(snapshotter: &Snapshotter) -> Self {
         let metrics = snapshotter.snapshot().into_vec().into_iter();
+        let metrics = metrics.filter(|(_, _, _, value)| *value != DebugValue::Counter(0));
         let numbers = metrics.map(|(key, _, _, value)| {
             let labels: Vec<_> =
                 key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
@@ -130,6 +131,47 @@ fn renewals_and_a_loss_are_counted() {
         assert_eq!(vec![1], numbers.take("redlock_losses_total reason=revoked"));
         assert_eq!(vec![held], numbers.take("redlock_hold_seconds"), "once, at the loss");
         assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=already_lost"));
+    });
+}
+
+#[test]
+fn a_lock_that_expired_before_its_release_is_lost() {
+    recorded(async |world, recorder| {
+        let (one, two) =
+            (world.redlock.lock("a", TTL).await.unwrap(), world.redlock.lock("b", TTL).await.unwrap());
+        let in_time = world.redlock.lock("c", TTL).await.unwrap();
+        // After the report of the loss, and before the end of the validity.
+        world.sleep(TTL - 150 * MS).await;
+        in_time.release().await.unwrap();
+        world.sleep(150 * MS).await;
+        assert_eq!(ReleaseOutcome::AlreadyExpired, one.release().await.unwrap());
+        drop(two);
+        world.settle().await;
+        let mut numbers = Numbers::of(&recorder);
+        assert_eq!(vec![2], numbers.take("redlock_losses_total reason=expired"));
+        assert_eq!(vec![2], numbers.take("redlock_releases_total outcome=already_expired"));
+        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=released"));
+    });
+}
+
+/// A monitoring system does not see the first loss if it creates the counter.
+#[test]
+fn counters_of_losses_begin_at_zero() {
+    recorded(async |world, recorder| {
+        drop(world.redlock.lock("a", TTL).label("invoices").await.unwrap());
+        world.settle().await;
+        let is_loss = |name: &str| name == "redlock_losses_total";
+        let metrics = recorder.snapshot().into_vec().into_iter();
+        let losses = metrics.filter(|(key, _, _, _)| is_loss(key.key().name())).map(|(key, _, _, value)| {
+            assert_eq!(DebugValue::Counter(0), value);
+            key.key().labels().map(|label| label.value().to_owned()).collect::<Vec<_>>().join(" ")
+        });
+        let losses: BTreeSet<_> = losses.collect();
+        let row = &rows()["redlock_losses_total"];
+        let documented = row.split('|').nth(3).unwrap().split('`').skip(3).step_by(2);
+        let documented =
+            documented.flat_map(|reason| [reason.to_owned(), format!("invoices {reason}")]).collect();
+        assert_eq!(losses, documented);
     });
 }
 

@@ -153,7 +153,11 @@ fn the_release_of_a_dropped_guard_is_emitted() {
         let guard = world.lock().await;
         world.sleep(TTL).await;
         assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
-        assert!(recording.of("lease released")[0].fields.ends_with("outcome=\"already_expired\""));
+        let mut events = recording.events();
+        events.retain(|event| event.message.starts_with("lease "));
+        let [lost, released] = &events[..] else { panic!("{events:?}") };
+        assert!(lost.fields.ends_with("reason=lease expired"), "{lost:?}");
+        assert!(released.fields.ends_with("outcome=\"already_expired\""), "{released:?}");
     });
 }
 
