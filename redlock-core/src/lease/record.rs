@@ -363,6 +363,12 @@ impl Record {
         woken.is_some_and(|woken| !woken.is_empty())
     }
 
+    /// Ends the present keep-alive. The expiry is not reported as a loss.
+    pub(crate) fn let_expire(&self) {
+        self.next_epoch();
+        self.with(|state| state.loss_logged = true);
+    }
+
     /// Ends the present keep-alive, and returns the number of the next one.
     pub(crate) fn next_epoch(&self) -> u64 {
         self.change(|state| {

@@ -154,6 +154,30 @@ fn a_lock_that_expired_before_its_release_is_lost() {
     });
 }
 
+/// The lock that keeps readers out expires while the writer holds its own.
+#[test]
+fn a_writer_that_had_to_wait_loses_nothing() {
+    recorded(async |world, recorder| {
+        let lock = world.redlock.rw_lock("a").unwrap();
+        let reader = lock.read(TTL).await.unwrap();
+        let there = world.clone();
+        world.spawn(async move {
+            there.sleep(500 * MS).await;
+            drop(reader);
+        });
+        let writer = lock.write(TTL).await.unwrap();
+        world.sleep(TTL / 2).await;
+        assert_eq!(ReleaseOutcome::Released, writer.release().await.unwrap());
+        world.settle().await;
+        let mut numbers = Numbers::of(&recorder);
+        assert_eq!(2, numbers.take("redlock_releases_total outcome=released").iter().sum::<u64>());
+        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=already_expired"), "the gate");
+        let losses: Vec<_> =
+            numbers.0.keys().filter(|name| name.starts_with("redlock_losses_total")).collect();
+        assert!(losses.is_empty(), "{losses:?}");
+    });
+}
+
 /// A monitoring system does not see the first loss if it creates the counter.
 #[test]
 fn counters_of_losses_begin_at_zero() {

@@ -51,7 +51,7 @@ async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPol
     let gate = gate.attempt_until_acquired(handle.now(), policy).await?;
     let held = request.attempt_until_acquired(handle.now(), policy).await?;
     // From now on the lock itself keeps readers out, so the gate may expire.
-    gate.lease().record.next_epoch();
+    gate.lease().record.let_expire();
     held.lease().record.keep_gate(gate);
     Ok(held)
 }
