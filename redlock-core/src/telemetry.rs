@@ -239,12 +239,17 @@ pub(crate) fn lost(claim: &Claim, loss: &Loss) {
     labeled!(counter, name::LOSSES, claim.label(), "reason" => loss.name()).increment(1);
 }
 
+/// Records that a client exists.
+pub(crate) fn built() {
+    #[cfg(feature = "metrics")]
+    losses_begin(None);
+}
+
 /// Starts the counters of losses at zero.
 ///
 /// A monitoring system counts increases, and does not see the first loss if it creates the counter.
-pub(crate) fn losses_begin(label: Option<&'static str>) {
-    let _ = label;
-    #[cfg(feature = "metrics")]
+#[cfg(feature = "metrics")]
+fn losses_begin(label: Option<&'static str>) {
     for loss in [Loss::Expired, Loss::Unreachable, Loss::Superseded, Loss::Revoked { holder: None }] {
         labeled!(counter, name::LOSSES, label, "reason" => loss.name()).increment(0);
     }
@@ -318,6 +323,7 @@ impl Counted {
     /// Counts a guard.
     pub(crate) fn guard(kind: &'static str, claim: &Claim) -> Self {
         // Those without a label begin with the client.
+        #[cfg(feature = "metrics")]
         if let Some(label) = claim.label() {
             losses_begin(Some(label));
         }

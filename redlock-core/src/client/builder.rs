@@ -519,7 +519,7 @@ impl Builder {
             node.set_node_timeout(self.node_timeout);
             node.set_clock_drift_factor(self.drift_factor);
         }
-        telemetry::losses_begin(None);
+        telemetry::built();
         Ok(Redlock::new(Arc::new(Handle::new(nodes, quorums, self.runtime, settings))))
     }
 }
