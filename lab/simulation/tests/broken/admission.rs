@@ -11,46 +11,17 @@ use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use super::{assert_all_caught, assert_none_caught};
 
 const LONGEST_TTL: Duration = Duration::from_secs(10);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
-    Sound,
-    NeverCounts,
-    AlwaysCounts,
-    HidesTheQuarantine,
-    ReadsTheAdmissionLate,
-    OthersAlwaysCount,
-}
-
-/// Each flaw, the case that catches it, and the message of the case.
-const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (NeverCounts, "the_votes_of_a_node_count_while_nothing_is_lost", "count while nothing is lost"),
-    (AlwaysCounts, "a_reply_after_a_loss_has_no_vote", "after a loss has no vote"),
-    (HidesTheQuarantine, "a_reply_after_a_loss_has_no_vote", "the status of a node in quarantine"),
-    (
-        ReadsTheAdmissionLate,
-        "a_request_that_began_before_a_loss_has_no_vote",
-        "even if the node counts again",
-    ),
-    (OthersAlwaysCount, "two_clients_learn_of_a_loss", "after a loss has no vote"),
-];
-
-/// Returns whether a case catches a flaw.
-pub(crate) fn catches(case: &str) -> bool {
-    CAUGHT.iter().any(|(_, by, _)| *by == case)
-}
-
-#[test]
-fn every_flaw_of_an_admission_is_caught_by_the_case_for_it() {
-    assert_all_caught(CAUGHT, server);
-}
-
-#[test]
-fn a_sound_node_with_restart_admission_passes_the_suite() {
-    assert_none_caught(conformance::cases().filter(|case| catches(case)), || server(Sound));
+flaws! {
+    sound: conformance::cases().filter(|case| catches(case));
+    NeverCounts: "the_votes_of_a_node_count_while_nothing_is_lost" => "count while nothing is lost";
+    AlwaysCounts: "a_reply_after_a_loss_has_no_vote" => "after a loss has no vote";
+    HidesTheQuarantine: "a_reply_after_a_loss_has_no_vote" => "the status of a node in quarantine";
+    ReadsTheAdmissionLate: "a_request_that_began_before_a_loss_has_no_vote" =>
+        "even if the node counts again";
+    OthersAlwaysCount: "two_clients_learn_of_a_loss" => "after a loss has no vote";
 }
 
 struct Server {

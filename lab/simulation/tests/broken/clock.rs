@@ -13,51 +13,20 @@ use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use super::{assert_all_caught, assert_none_caught};
 
 const LONGEST_TTL: Duration = Duration::from_secs(10);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
-    Sound,
-    /// The time after the reply is the time of the beginning.
-    TakesAPauseForAJump,
-    ReadsNoClock,
-    StatesAnotherReason,
-    ReadsTheClockInFrontOfVotes,
-    ComparesWithTheLastReading,
-    OnlyTheFirstClientWatches,
-    NoticesOneJump,
-}
-
-/// Each flaw, the case that catches it, and the message of the case.
-const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (TakesAPauseForAJump, "a_pause_is_no_jump_of_the_clock", "is no jump of the clock"),
-    (ReadsNoClock, "a_reply_after_a_jump_of_the_clock_has_no_vote", "has no vote"),
-    (StatesAnotherReason, "a_reply_after_a_jump_of_the_clock_has_no_vote", "states the reason"),
-    (
-        ReadsTheClockInFrontOfVotes,
-        "a_request_that_began_before_a_jump_of_the_clock_has_no_vote",
-        "behind each vote, not before it",
-    ),
-    (ComparesWithTheLastReading, "small_steps_of_the_clock_are_noticed", "small steps"),
-    (OnlyTheFirstClientWatches, "two_clients_notice_a_jump_of_the_clock", "has no vote"),
-    (NoticesOneJump, "every_jump_of_the_clock_is_noticed", "every jump"),
-];
-
-/// Returns whether a case catches a flaw.
-pub(crate) fn catches(case: &str) -> bool {
-    CAUGHT.iter().any(|(_, by, _)| *by == case)
-}
-
-#[test]
-fn every_flaw_of_a_watch_is_caught_by_the_case_for_it() {
-    assert_all_caught(CAUGHT, server);
-}
-
-#[test]
-fn a_sound_node_that_watches_the_clock_passes_the_suite() {
-    assert_none_caught(conformance::cases().filter(|case| catches(case)), || server(Sound));
+flaws! {
+    sound: conformance::cases().filter(|case| catches(case));
+    // The time after the reply is the time of the beginning.
+    TakesAPauseForAJump: "a_pause_is_no_jump_of_the_clock" => "is no jump of the clock";
+    ReadsNoClock: "a_reply_after_a_jump_of_the_clock_has_no_vote" => "has no vote";
+    StatesAnotherReason: "a_reply_after_a_jump_of_the_clock_has_no_vote" => "states the reason";
+    ReadsTheClockInFrontOfVotes: "a_request_that_began_before_a_jump_of_the_clock_has_no_vote" =>
+        "behind each vote, not before it";
+    ComparesWithTheLastReading: "small_steps_of_the_clock_are_noticed" => "small steps";
+    OnlyTheFirstClientWatches: "two_clients_notice_a_jump_of_the_clock" => "has no vote";
+    NoticesOneJump: "every_jump_of_the_clock_is_noticed" => "every jump";
 }
 
 struct Server {

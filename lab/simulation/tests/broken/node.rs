@@ -390,7 +390,7 @@ fn as_text(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Lets all other tasks run first.
-async fn yield_now() {
+pub(crate) async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {
         if std::mem::replace(&mut yielded, true) {

@@ -12,63 +12,23 @@ use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use super::{assert_all_caught, assert_none_caught};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
-    Sound,
-    LastComesFirst,
-    ForgetsFailedAttempts,
-    NeverLeaves,
-    LeavesNoGap,
-    ForgetsFencedRequests,
-    ForgetsSeveralResources,
-    RanksFromTheEnd,
-    CountsPlacesForever,
-    ForgetsReaders,
-    KeepsReservationsForOneReader,
-}
-
-/// Each flaw, the case that catches it, and the message of the case.
-const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (LastComesFirst, "a_release_reserves_for_the_longest_wait", "counts as absent for its request"),
-    (ForgetsFailedAttempts, "a_failed_attempt_can_keep_its_place", "for the place that has waited longest"),
-    (LastComesFirst, "a_request_is_preceded_by_a_longer_wait", "if another place has waited longer"),
-    (NeverLeaves, "a_place_can_be_left", "a place that no longer waits is left"),
-    (LeavesNoGap, "some_releases_reserve_nothing", "reserves nothing"),
-    (ForgetsFencedRequests, "a_fenced_request_has_a_place", "for the place that has waited longest"),
-    (
-        ForgetsSeveralResources,
-        "a_request_for_two_resources_has_its_turn_on_each",
-        "for the place that has waited longest",
-    ),
-    (RanksFromTheEnd, "the_number_of_waiters_and_the_position_are_correct", "is its rank among the places"),
-    (
-        CountsPlacesForever,
-        "the_number_of_waiters_and_the_position_are_correct",
-        "counts the places that wait",
-    ),
-    (ForgetsReaders, "a_reader_has_its_turn_on_the_resource_or_the_gate", "counts as absent for its request"),
-    (
-        KeepsReservationsForOneReader,
-        "readers_use_the_reservation_of_a_reader",
-        "counts as absent for every reader",
-    ),
-];
-
-/// Returns whether a case catches a flaw.
-pub(crate) fn catches(case: &str) -> bool {
-    CAUGHT.iter().any(|(_, by, _)| *by == case)
-}
-
-#[test]
-fn every_flaw_of_places_is_caught_by_the_case_for_it() {
-    assert_all_caught(CAUGHT, server);
-}
-
-#[test]
-fn a_sound_node_with_places_passes_the_suite() {
-    assert_none_caught(conformance::cases().filter(|case| catches(case)), || server(Sound));
+flaws! {
+    sound: conformance::cases().filter(|case| catches(case));
+    LastComesFirst: "a_release_reserves_for_the_longest_wait" => "counts as absent for its request",
+        "a_request_is_preceded_by_a_longer_wait" => "if another place has waited longer";
+    ForgetsFailedAttempts: "a_failed_attempt_can_keep_its_place" => "for the place that has waited longest";
+    NeverLeaves: "a_place_can_be_left" => "a place that no longer waits is left";
+    LeavesNoGap: "some_releases_reserve_nothing" => "reserves nothing";
+    ForgetsFencedRequests: "a_fenced_request_has_a_place" => "for the place that has waited longest";
+    ForgetsSeveralResources: "a_request_for_two_resources_has_its_turn_on_each" =>
+        "for the place that has waited longest";
+    RanksFromTheEnd: "the_number_of_waiters_and_the_position_are_correct" => "is its rank among the places";
+    CountsPlacesForever: "the_number_of_waiters_and_the_position_are_correct" =>
+        "counts the places that wait";
+    ForgetsReaders: "a_reader_has_its_turn_on_the_resource_or_the_gate" => "counts as absent for its request";
+    KeepsReservationsForOneReader: "readers_use_the_reservation_of_a_reader" =>
+        "counts as absent for every reader";
 }
 
 struct Server(Node);

@@ -10,64 +10,25 @@ use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use super::{assert_all_caught, assert_none_caught};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
-    Sound,
-    OneReaderOnly,
-    JoinsALock,
-    IgnoresTheGate,
-    AddsOnlyWherePossible,
-    LivesForever,
-    ReplacesReaders,
-    ExtendsNothing,
-    ExtendRevives,
-    ReleasesAll,
-    ReadersLock,
-    InspectNamesOne,
-    ReadersAreTaken,
-    NeverNotifies,
-    AnyTypeIsRead,
-    IsNotReported,
-}
-
-/// Each flaw, the case that catches it, and the message of the case.
-const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (OneReaderOnly, "many_readers_share_a_resource", "is granted if each resource is absent or has readers"),
-    (JoinsALock, "readers_and_locks_exclude_each_other", "readers and locks exclude each other"),
-    (IgnoresTheGate, "a_reader_is_denied_while_the_gate_is_locked", "denied if the gate is locked"),
-    (
-        AddsOnlyWherePossible,
-        "a_shared_acquire_adds_the_reader_to_all_resources_or_none",
-        "a denied acquire_shared changes nothing",
-    ),
-    (LivesForever, "a_reader_expires_beside_another", "each reader has a separate expiry"),
-    (ReplacesReaders, "a_reader_with_a_short_time_shortens_no_other", "each reader has a separate expiry"),
-    (ExtendsNothing, "extend_prolongs_one_reader", "makes the time of this reader at least ttl"),
-    (ExtendRevives, "extend_of_an_expired_reader_is_denied", "if the token does not read any more"),
-    (ReleasesAll, "release_removes_one_reader_and_the_last_one_frees", "release removes this reader"),
-    (ReadersLock, "the_token_of_a_reader_is_no_lock", "readers and locks exclude each other"),
-    (InspectNamesOne, "inspect_returns_the_readers", "names Token::of_readers"),
-    (ReadersAreTaken, "a_shared_watch_reports_readers_as_free", "watch_shared reports readers as free"),
-    (NeverNotifies, "a_release_of_a_lock_completes_a_shared_watch", "completes the watch of a reader"),
-    (AnyTypeIsRead, "a_non_lock_value_is_an_error_for_readers", "a key of another type is an error"),
-    (IsNotReported, "the_profile_reports_support_for_readers", "says so in its profile"),
-];
-
-/// Returns whether a case catches a flaw.
-pub(crate) fn catches(case: &str) -> bool {
-    CAUGHT.iter().any(|(_, by, _)| *by == case)
-}
-
-#[test]
-fn every_flaw_of_readers_is_caught_by_the_case_for_it() {
-    assert_all_caught(CAUGHT, server);
-}
-
-#[test]
-fn a_sound_node_with_readers_passes_the_suite() {
-    assert_none_caught(conformance::cases().filter(|case| catches(case)), || server(Sound));
+flaws! {
+    sound: conformance::cases().filter(|case| catches(case));
+    OneReaderOnly: "many_readers_share_a_resource" => "is granted if each resource is absent or has readers";
+    JoinsALock: "readers_and_locks_exclude_each_other" => "readers and locks exclude each other";
+    IgnoresTheGate: "a_reader_is_denied_while_the_gate_is_locked" => "denied if the gate is locked";
+    AddsOnlyWherePossible: "a_shared_acquire_adds_the_reader_to_all_resources_or_none" =>
+        "a denied acquire_shared changes nothing";
+    LivesForever: "a_reader_expires_beside_another" => "each reader has a separate expiry";
+    ReplacesReaders: "a_reader_with_a_short_time_shortens_no_other" => "each reader has a separate expiry";
+    ExtendsNothing: "extend_prolongs_one_reader" => "makes the time of this reader at least ttl";
+    ExtendRevives: "extend_of_an_expired_reader_is_denied" => "if the token does not read any more";
+    ReleasesAll: "release_removes_one_reader_and_the_last_one_frees" => "release removes this reader";
+    ReadersLock: "the_token_of_a_reader_is_no_lock" => "readers and locks exclude each other";
+    InspectNamesOne: "inspect_returns_the_readers" => "names Token::of_readers";
+    ReadersAreTaken: "a_shared_watch_reports_readers_as_free" => "watch_shared reports readers as free";
+    NeverNotifies: "a_release_of_a_lock_completes_a_shared_watch" => "completes the watch of a reader";
+    AnyTypeIsRead: "a_non_lock_value_is_an_error_for_readers" => "a key of another type is an error";
+    IsNotReported: "the_profile_reports_support_for_readers" => "says so in its profile";
 }
 
 struct Server(Node);
