@@ -37,16 +37,14 @@ pub struct Event {
 /// An action that begins, or its result.
 ///
 /// `valid_until` is the end of the validity that the client reports, on the clock of the history.
+///
+/// A `ttl` is in nanoseconds, and `valid_until` is the end of the validity.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
+#[allow(missing_docs)] // the names of the fields
 pub enum Action {
     /// An acquisition begins.
-    Acquire {
-        /// The kind of lock.
-        mode: Mode,
-        /// The TTL in nanoseconds.
-        ttl: u64,
-    },
+    Acquire { mode: Mode, ttl: u64 },
     /// The lock was acquired.
     Acquired {
         /// The end of the validity.
@@ -56,47 +54,23 @@ pub enum Action {
         token: Option<u64>,
     },
     /// The lock was not acquired.
-    NotAcquired {
-        /// The reason.
-        reason: String,
-    },
+    NotAcquired { reason: String },
     /// An extension begins.
-    Extend {
-        /// The TTL in nanoseconds.
-        ttl: u64,
-    },
+    Extend { ttl: u64 },
     /// The lease was extended.
-    Extended {
-        /// The new end of the validity.
-        valid_until: u64,
-    },
+    Extended { valid_until: u64 },
     /// The lease was not extended.
-    NotExtended {
-        /// The reason.
-        reason: String,
-    },
+    NotExtended { reason: String },
     /// The client looked at a lease that is renewed in the background.
-    Held {
-        /// The current end of the validity.
-        valid_until: u64,
-    },
+    Held { valid_until: u64 },
     /// The client no longer holds the lock, although it has not released it.
-    Lost {
-        /// The reason.
-        reason: String,
-    },
+    Lost { reason: String },
     /// A release begins.
     Release,
     /// The release ended.
-    Released {
-        /// Its outcome.
-        outcome: String,
-    },
+    Released { outcome: String },
     /// The release failed, and continues in the background.
-    NotReleased {
-        /// The reason.
-        reason: String,
-    },
+    NotReleased { reason: String },
     /// The lease is neither extended nor released any more. Its keys expire.
     Left,
 }

@@ -6,40 +6,19 @@ use crate::hold::Interval;
 use crate::line::{HoldId, Key, Mode};
 
 /// A violation.
+///
+/// `first` was acquired first. `both` is the time during which both clients held the lock. `between` is the time from
+/// the end of the earlier acquisition to the beginning of the later one, or the other way around if both were in flight
+/// at the same time. `ttl` is the reply of `PTTL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Violation {
     /// Two clients held a lock at the same time.
-    Overlap {
-        /// The lock.
-        resource: String,
-        /// The lease that was acquired first, and its mode.
-        first: (HoldId, Mode),
-        /// The other one.
-        second: (HoldId, Mode),
-        /// The time during which both held it.
-        both: Interval,
-    },
+    Overlap { resource: String, first: (HoldId, Mode), second: (HoldId, Mode), both: Interval },
     /// A fencing token is not greater than that of an acquisition that ended before, or equal to any other.
-    Token {
-        /// The lock.
-        resource: String,
-        /// The earlier acquisition, and its token.
-        first: (HoldId, u64),
-        /// The later acquisition, and its token.
-        second: (HoldId, u64),
-        /// From the end of the earlier acquisition to the beginning of the later one, or the other way around if both
-        /// were in flight at the same time.
-        between: Interval,
-    },
+    Token { resource: String, first: (HoldId, u64), second: (HoldId, u64), between: Interval },
     /// A server has a key at the end that is not a documented service key.
-    Leftover {
-        /// The key, and its server.
-        server: String,
-        /// The key.
-        key: String,
-        /// The reply of `PTTL`.
-        ttl: i64,
-    },
+    Leftover { server: String, key: String, ttl: i64 },
 }
 
 impl Violation {

@@ -4,6 +4,55 @@ use std::fmt::{Debug, Display};
 
 use crate::explore::{Exploration, Model, explore_for};
 
+/// Declares the variants of a model. Each broken one has a description, the property that detects it, and a scope.
+///
+/// Other variants have none. In brackets at the end are scopes in which the rule as it is violates a property.
+macro_rules! variants {
+    (
+        $model:ty;
+        $($variant:ident $(: $($does:literal => $property:ident in $scope:expr),+)?;)+
+        $([Sound: $($assumption:literal => $violated:ident in $hole:expr),+])?
+    ) => {
+        /// The sound rule, or a rule with one change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)] // the catalog describes each
+        pub enum Variant {
+            Sound,
+            $($variant,)+
+        }
+
+        /// Every broken variant.
+        pub const CATALOG: &[$crate::catalog::Broken<$model>] = &[
+            $($($($crate::catalog::Broken::new(Variant::$variant, $does, Property::$property, $scope),)+)?)+
+            $($($crate::catalog::Broken::new(Variant::Sound, $assumption, Property::$violated, $hole),)+)?
+        ];
+    };
+}
+
+/// Declares an enum whose values have a name each.
+macro_rules! named {
+    ($(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name {
+            $($(#[$doc])* $value,)+
+        }
+
+        impl $name {
+            /// All values.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$value,)+];
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $(Self::$value => $text,)+
+                })
+            }
+        }
+    };
+}
+
 /// A model of a rule within bounds, either sound or with one change.
 pub trait Rule: Model<Step: Debug + Display, Property: Debug + Display> + Debug {
     /// The bounds.
@@ -30,9 +79,21 @@ pub trait Rule: Model<Step: Debug + Display, Property: Debug + Display> + Debug 
         Self::broken(scope, Self::SOUND)
     }
 
-    /// Returns a trace in words.
+    /// Returns a trace in words: each step, and its consequences.
     fn describe(&self, trace: &[Self::Step]) -> Vec<String> {
-        trace.iter().map(ToString::to_string).collect()
+        let mut before = self.first();
+        let line = |step: &Self::Step| {
+            let after = self.next(&before, *step);
+            let text = format!("{step}{}", self.consequences(&before, *step, &after));
+            before = after;
+            text
+        };
+        trace.iter().map(line).collect()
+    }
+
+    /// Returns the consequences of a step in words, if the step does not state them.
+    fn consequences(&self, _before: &Self::State, _step: Self::Step, _after: &Self::State) -> String {
+        String::new()
     }
 }
 
@@ -111,4 +172,9 @@ impl<M: Rule> Harmless<M> {
     pub fn model(&self) -> M {
         M::broken(self.scope, self.variant)
     }
+}
+
+/// Returns the name of a client or an attempt: A, B, C, and so on.
+pub(crate) fn name(client: usize) -> char {
+    char::from(b'A' + u8::try_from(client).unwrap_or(25))
 }

@@ -45,8 +45,10 @@
 //! that holds in all orders holds in it. The reverse is not true and not needed: keys of ended leases may expire sooner here
 //! than any clock would allow.
 
-pub mod admission;
+#[macro_use]
 mod catalog;
+
+pub mod admission;
 pub mod change;
 pub mod clocks;
 mod decision;

@@ -4,22 +4,15 @@ use crate::admission::clock::Reply;
 use crate::admission::protocol::Admission;
 use crate::admission::scope::CLIENTS;
 use crate::admission::state::{Link, Phase, State, Vote};
-use crate::admission::step::{Step, name};
+use crate::admission::step::Step;
 use crate::admission::variant::Variant;
-use crate::explore::Model;
+use crate::catalog::name;
 
 impl Admission {
-    /// Returns a trace in words.
-    pub(crate) fn in_words(&self, trace: &[Step]) -> Vec<String> {
-        let mut before = self.first();
-        let line = |step: &Step| {
-            let after = self.next(&before, *step);
-            let (notices, reply) = (self.notices(&before, *step, &after), self.reply(&before, *step, &after));
-            let text = format!("{step}{notices}{reply}{}", changes(&before, &after));
-            before = after;
-            text
-        };
-        trace.iter().map(line).collect()
+    /// Returns the consequences of a step in words.
+    pub(crate) fn outcome(self, before: &State, step: Step, after: &State) -> String {
+        let (notices, reply) = (self.notices(before, step, after), self.reply(before, step, after));
+        format!("{notices}{reply}{}", changes(before, after))
     }
 
     /// Returns what a client does about a clock that has jumped.

@@ -1,6 +1,6 @@
 //! The admission rule as a state machine: the steps that are possible in a state, and their effects.
 
-use crate::admission::property::{PROPERTIES, Property};
+use crate::admission::property::Property;
 use crate::admission::scope::CLIENTS;
 use crate::admission::scope::{MOST_NODES, MOST_TICKS, Scope, Start};
 use crate::admission::state::{Check, Client, Extend, Link, Node, Origin, Phase, Request, Stamp, State};
@@ -145,8 +145,8 @@ impl Rule for Admission {
         Self { scope, variant }
     }
 
-    fn describe(&self, trace: &[Step]) -> Vec<String> {
-        self.in_words(trace)
+    fn consequences(&self, before: &State, step: Step, after: &State) -> String {
+        self.outcome(before, step, after)
     }
 }
 
@@ -155,7 +155,7 @@ impl Model for Admission {
     type Step = Step;
     type Property = Property;
 
-    const PROPERTIES: &'static [Property] = &PROPERTIES;
+    const PROPERTIES: &'static [Property] = Property::ALL;
 
     fn first(&self) -> State {
         let mut state = State::default();

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::admission::loss::Loss;
+use crate::catalog::name;
 
 /// An event. A reply is received when its request is carried out, and the resulting decision is made at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +80,4 @@ impl fmt::Display for Step {
             Self::Replace { client } => write!(f, "{} ends, and a new process replaces it", name(client)),
         }
     }
-}
-
-pub(crate) fn name(client: usize) -> char {
-    if client == 0 { 'A' } else { 'B' }
 }

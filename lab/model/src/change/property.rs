@@ -1,21 +1,17 @@
 //! The invariants of a change of the nodes.
 
-use std::fmt;
-
 use crate::change::scope::{CLIENTS, NODES};
 use crate::change::state::State;
 
-/// A property of a change of the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Property {
-    /// At most one client has a valid lease.
-    Exclusion,
-    /// As long as a lease is valid, each node that counted for it has its key, or is in quarantine.
-    CountedKeysExist,
+named! {
+    /// A property of a change of the nodes.
+    pub enum Property {
+        /// At most one client has a valid lease.
+        Exclusion = "exclusion",
+        /// As long as a lease is valid, each node that counted for it has its key, or is in quarantine.
+        CountedKeysExist = "counted keys exist",
+    }
 }
-
-/// The properties that the rule guarantees.
-pub(crate) const PROPERTIES: [Property; 2] = [Property::Exclusion, Property::CountedKeysExist];
 
 impl Property {
     /// Returns true if the property holds in a state.
@@ -31,14 +27,5 @@ impl Property {
                 (0..NODES).all(exists)
             }),
         }
-    }
-}
-
-impl fmt::Display for Property {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclusion => "exclusion",
-            Self::CountedKeysExist => "counted keys exist",
-        })
     }
 }

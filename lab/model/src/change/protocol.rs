@@ -1,7 +1,7 @@
 //! The possible steps in a state, and the behavior of clients.
 
 use crate::catalog::Rule;
-use crate::change::property::{PROPERTIES, Property};
+use crate::change::property::Property;
 use crate::change::rule::carry_out;
 use crate::change::scope::{CLIENTS, NODES, Program, Scope};
 use crate::change::state::{Key, Link, State};
@@ -252,7 +252,7 @@ impl Model for Changing {
     type Step = Step;
     type Property = Property;
 
-    const PROPERTIES: &'static [Property] = &PROPERTIES;
+    const PROPERTIES: &'static [Property] = Property::ALL;
 
     fn first(&self) -> State {
         State::default()

@@ -2,29 +2,19 @@
 
 use std::fmt;
 
+use crate::catalog::name;
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Step {
     /// A client starts its attempt and sends acquires to all of its nodes.
-    Attempt {
-        /// The client.
-        client: usize,
-    },
+    Attempt { client: usize },
     /// A client starts to extend its lease on all of its nodes.
-    Extend {
-        /// The client.
-        client: usize,
-    },
+    Extend { client: usize },
     /// A client drops its attempt or releases its lease.
-    End {
-        /// The client.
-        client: usize,
-    },
+    End { client: usize },
     /// The validity of the earliest remaining round ends by the clock of the client.
-    Lapse {
-        /// The client.
-        client: usize,
-    },
+    Lapse { client: usize },
     /// A node carries a request out, and its client receives the reply if it waits for it.
     Carry(Request),
     /// A node carries a request out, and the reply is lost. A fault.
@@ -34,15 +24,9 @@ pub enum Step {
     /// A call ends without its reply, and its request may be carried out later. A fault.
     Fail(Request),
     /// A key expires, or a release deletes it.
-    Expire {
-        /// The node.
-        node: usize,
-    },
+    Expire { node: usize },
     /// A node loses its key, and is in quarantine if a lease relies on the key.
-    Lose {
-        /// The node.
-        node: usize,
-    },
+    Lose { node: usize },
 }
 
 /// Identifies a request.
@@ -108,8 +92,4 @@ impl fmt::Display for Request {
         };
         write!(f, "{kind} {}", name(self.client))
     }
-}
-
-fn name(client: usize) -> char {
-    char::from(b'A' + u8::try_from(client).unwrap_or(25))
 }

@@ -1,25 +1,14 @@
 //! A trace in words: each step, and its consequences.
 
-use crate::explore::Model;
+use crate::catalog::name;
 use crate::fence::protocol::Fencing;
 use crate::fence::state::{Phase, Round, State};
-use crate::fence::step::{Step, name};
+use crate::fence::step::Step;
 
 impl Fencing {
-    /// Returns a trace in words. With [`Counters::Any`](crate::fence::Counters::Any) the numbers are ranks, in steps of
+    /// Returns the consequences of a step in words. With [`Counters::Any`](crate::fence::Counters::Any) the numbers are ranks, in steps of
     /// two, and change as values come and go.
-    pub(crate) fn in_words(&self, trace: &[Step]) -> Vec<String> {
-        let mut before = self.first();
-        let line = |step: &Step| {
-            let after = self.next(&before, *step);
-            let text = format!("{step}{}", self.outcome(&before, *step, &after));
-            before = after;
-            text
-        };
-        trace.iter().map(line).collect()
-    }
-
-    fn outcome(self, before: &State, step: Step, after: &State) -> String {
+    pub(crate) fn outcome(self, before: &State, step: Step, after: &State) -> String {
         let (attempt, node) = match step {
             Step::Begin { .. } | Step::Extend { .. } => return String::new(),
             Step::Pass { node } | Step::Vanish { node } => (None, node),

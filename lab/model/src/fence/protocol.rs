@@ -132,8 +132,8 @@ impl Rule for Fencing {
         Self { scope, variant }
     }
 
-    fn describe(&self, trace: &[Step]) -> Vec<String> {
-        self.in_words(trace)
+    fn consequences(&self, before: &State, step: Step, after: &State) -> String {
+        self.outcome(before, step, after)
     }
 }
 
@@ -142,7 +142,7 @@ impl Model for Fencing {
     type Step = Step;
     type Property = Property;
 
-    const PROPERTIES: &'static [Property] = &PROPERTIES;
+    const PROPERTIES: &'static [Property] = PROPERTIES;
 
     fn first(&self) -> State {
         State::default()

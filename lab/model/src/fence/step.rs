@@ -2,75 +2,35 @@
 
 use std::fmt;
 
+use crate::catalog::name;
 use crate::fence::scope::FAR;
 
 /// An event. If its reply is received, that happens at once, and so does the resulting decision.
+///
+/// `counter` is the new value of F. `received` means that the attempt receives the reply. [`Again`](Step::Again)
+/// changes F only if the rule is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Step {
     /// An attempt starts and sends acquires to all nodes.
-    Begin {
-        /// The attempt.
-        attempt: usize,
-    },
+    Begin { attempt: usize },
     /// A node carries out the acquire of an attempt and sets its key, for the first time or again.
-    Set {
-        /// The attempt.
-        attempt: usize,
-        /// The node.
-        node: usize,
-        /// The new value of F.
-        counter: u8,
-        /// True if the attempt receives the reply.
-        received: bool,
-    },
+    Set { attempt: usize, node: usize, counter: u8, received: bool },
     /// A node carries out the acquire of an attempt that already has the key, and replies with F.
-    Again {
-        /// The attempt.
-        attempt: usize,
-        /// The node.
-        node: usize,
-        /// The new value of F, which differs from the old one only if the rule is broken.
-        counter: u8,
-        /// True if the attempt receives the reply.
-        received: bool,
-    },
+    Again { attempt: usize, node: usize, counter: u8, received: bool },
     /// A node replies to an acquire with a counter far above all others, independent of its own. The attempt receives
     /// the reply.
-    Lie {
-        /// The attempt.
-        attempt: usize,
-        /// The node.
-        node: usize,
-    },
+    Lie { attempt: usize, node: usize },
     /// A node carries out a confirm of an attempt and counts for it.
-    Confirm {
-        /// The attempt.
-        attempt: usize,
-        /// The node.
-        node: usize,
-    },
+    Confirm { attempt: usize, node: usize },
     /// A holder starts an extension.
-    Extend {
-        /// The attempt.
-        attempt: usize,
-    },
+    Extend { attempt: usize },
     /// A node that has lost the key of a holder is refilled.
-    Refill {
-        /// The attempt.
-        attempt: usize,
-        /// The node.
-        node: usize,
-    },
+    Refill { attempt: usize, node: usize },
     /// A key is released, expires or is lost.
-    Vanish {
-        /// The node.
-        node: usize,
-    },
+    Vanish { node: usize },
     /// A failed attempt sets its key on a node, and the key is removed again.
-    Pass {
-        /// The node.
-        node: usize,
-    },
+    Pass { node: usize },
 }
 
 impl fmt::Display for Step {
@@ -97,8 +57,4 @@ impl fmt::Display for Step {
 
 fn lost(received: bool) -> &'static str {
     if received { "" } else { "; the reply is lost" }
-}
-
-pub(crate) fn name(attempt: usize) -> char {
-    char::from(b'A' + u8::try_from(attempt).unwrap_or(25))
 }

@@ -2,40 +2,10 @@
 //!
 //! Every variant changes one rule, at the one place that implements it.
 
-use crate::catalog::{Broken, Harmless};
+use crate::catalog::Harmless;
 use crate::fence::property::Property;
 use crate::fence::protocol::Fencing;
 use crate::fence::scope::{Counters, Extensions, Scope};
-
-/// The sound rule, or a rule with one change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the catalog describes each
-pub enum Variant {
-    Sound,
-    // Grants.
-    NoWriteBack,
-    HalfConfirms,
-    TokenFollowsLaterReplies,
-    AnyReplyCounts,
-    OneKeyForTwoAttempts,
-    EqualRepliesCount,
-    ReacquireRaises,
-    // Confirms.
-    WriteBackToAny,
-    ConfirmCreates,
-    ConfirmIgnoresTheCounter,
-    ConfirmLowersTheCounter,
-    ConfirmRaisesNothing,
-    // Extensions and refills.
-    ExtensionIsAPlainSet,
-    ExtensionChecksTheOwnerAlone,
-    EarlierRepliesCount,
-    RefillLowersTheCounter,
-    RefillIgnoresTheCounter,
-    RefillRaisesNothing,
-    // Releases.
-    ReleaseDropsTheCounter,
-}
 
 /// Two attempts without extensions.
 const GRANTS: Scope = Scope {
@@ -50,81 +20,45 @@ const GRANTS: Scope = Scope {
 /// The same scope with extensions.
 const EXTENSIONS: Scope = Scope { extensions: Extensions::Behind, ..GRANTS };
 
-/// Every broken variant.
-pub const CATALOG: &[Broken<Fencing>] = {
-    use Property::{
-        Bounded, Increasing, NoExtensionOnceReturned, NoHopelessExtension, NoLateExtension, Unique,
-    };
-    #[allow(clippy::enum_glob_use)] // every variant is in the list
-    use Variant::*;
-    &[
-        Broken::new(NoWriteBack, "a quorum of replies is enough, even if they differ", Unique, GRANTS),
-        Broken::new(NoWriteBack, "the same", Increasing, GRANTS),
-        Broken::new(HalfConfirms, "m is confirmed by N/2", Unique, GRANTS),
-        Broken::new(
-            TokenFollowsLaterReplies,
-            "the first quorum of replies counts as agreed, and the token is the greatest of all replies",
-            Unique,
-            GRANTS,
-        ),
-        Broken::new(
-            AnyReplyCounts,
-            "the token is the greatest of all replies, however far, and nodes accept any token",
-            Bounded,
-            Scope { lies: true, ..GRANTS },
-        ),
-        Broken::new(OneKeyForTwoAttempts, "two attempts share a lock token", Unique, GRANTS),
-        Broken::new(
-            WriteBackToAny,
-            "a confirm ignores the owner of the key and only checks F <= m",
-            Unique,
-            GRANTS,
-        ),
-        Broken::new(ConfirmCreates, "a confirm sets the key where it is missing", Unique, GRANTS),
-        Broken::new(
-            ConfirmIgnoresTheCounter,
-            "a confirm checks the owner of the key, but not F <= m",
-            Unique,
-            GRANTS,
-        ),
-        Broken::new(ConfirmLowersTheCounter, "the same, and F becomes m", Unique, GRANTS),
-        Broken::new(ConfirmLowersTheCounter, "the same", Increasing, Scope { attempts: 3, ..GRANTS }),
-        Broken::new(ConfirmRaisesNothing, "a confirm checks, and does not raise F", Unique, GRANTS),
-        Broken::new(ConfirmRaisesNothing, "the same", Increasing, GRANTS),
-        Broken::new(ReleaseDropsTheCounter, "a release deletes F with the key", Unique, GRANTS),
-        Broken::new(ExtensionIsAPlainSet, "an extension is a SET", NoLateExtension, EXTENSIONS),
-        Broken::new(
-            ExtensionChecksTheOwnerAlone,
-            "an extension checks the owner of the key, but not F <= m",
-            NoLateExtension,
-            EXTENSIONS,
-        ),
-        Broken::new(
-            ExtensionChecksTheOwnerAlone,
-            "the same",
-            NoHopelessExtension,
-            Scope { extensions: Extensions::Any, ..GRANTS },
-        ),
-        Broken::new(
-            EarlierRepliesCount,
-            "an extension counts nodes that confirmed before it began",
-            NoLateExtension,
-            EXTENSIONS,
-        ),
-        Broken::new(
-            RefillLowersTheCounter,
-            "a refill does not check F <= m, and F becomes m",
-            NoLateExtension,
-            EXTENSIONS,
-        ),
-        Broken::new(
-            Sound,
-            "(a property that is too strong) the rule as it is",
-            NoExtensionOnceReturned,
-            Scope { extensions: Extensions::Any, ..GRANTS },
-        ),
-    ]
-};
+variants! {
+    Fencing;
+    // Grants.
+    NoWriteBack: "a quorum of replies is enough, even if they differ" => Unique in GRANTS,
+        "the same" => Increasing in GRANTS;
+    HalfConfirms: "m is confirmed by N/2" => Unique in GRANTS;
+    TokenFollowsLaterReplies:
+        "the first quorum of replies counts as agreed, and the token is the greatest of all replies" =>
+        Unique in GRANTS;
+    AnyReplyCounts: "the token is the greatest of all replies, however far, and nodes accept any token" =>
+        Bounded in Scope { lies: true, ..GRANTS };
+    OneKeyForTwoAttempts: "two attempts share a lock token" => Unique in GRANTS;
+    EqualRepliesCount;
+    ReacquireRaises;
+    // Confirms.
+    WriteBackToAny: "a confirm ignores the owner of the key and only checks F <= m" => Unique in GRANTS;
+    ConfirmCreates: "a confirm sets the key where it is missing" => Unique in GRANTS;
+    ConfirmIgnoresTheCounter: "a confirm checks the owner of the key, but not F <= m" => Unique in GRANTS;
+    ConfirmLowersTheCounter: "the same, and F becomes m" => Unique in GRANTS,
+        "the same" => Increasing in Scope { attempts: 3, ..GRANTS };
+    ConfirmRaisesNothing: "a confirm checks, and does not raise F" => Unique in GRANTS,
+        "the same" => Increasing in GRANTS;
+    // Releases.
+    ReleaseDropsTheCounter: "a release deletes F with the key" => Unique in GRANTS;
+    // Extensions and refills.
+    ExtensionIsAPlainSet: "an extension is a SET" => NoLateExtension in EXTENSIONS;
+    ExtensionChecksTheOwnerAlone: "an extension checks the owner of the key, but not F <= m" =>
+        NoLateExtension in EXTENSIONS,
+        "the same" => NoHopelessExtension in Scope { extensions: Extensions::Any, ..GRANTS };
+    EarlierRepliesCount: "an extension counts nodes that confirmed before it began" =>
+        NoLateExtension in EXTENSIONS;
+    RefillLowersTheCounter: "a refill does not check F <= m, and F becomes m" =>
+        NoLateExtension in EXTENSIONS;
+    RefillIgnoresTheCounter;
+    RefillRaisesNothing;
+    // The rule as it is.
+    [Sound: "(a property that is too strong) the rule as it is" =>
+        NoExtensionOnceReturned in Scope { extensions: Extensions::Any, ..GRANTS }]
+}
 
 /// The scope of the harmless variants.
 const HARMLESS_IN: Scope =

@@ -1,26 +1,21 @@
 //! The invariants of a lock that is kept.
 
-use std::fmt;
-
 use crate::keep::state::{Key, Life, Other, Phase, State};
 
-/// A property of a lock that is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Property {
-    /// Another client has no valid lease as long as the lease is valid, or the promised time has not ended.
-    Exclusion,
-    /// The key exists until the promised end on every node that counted for the success.
-    CountedKeysExist,
-    /// No other request of the client changes the life that the keep has set. Requests are exempt if their connection
-    /// broke.
-    LifeAsSet,
-    /// The client does not change the key of another client.
-    NoTrespass,
+named! {
+    /// A property of a lock that is kept.
+    pub enum Property {
+        /// Another client has no valid lease as long as the lease is valid, or the promised time has not ended.
+        Exclusion = "no other holder before the end",
+        /// The key exists until the promised end on every node that counted for the success.
+        CountedKeysExist = "counted keys exist",
+        /// No other request of the client changes the life that the keep has set. Requests are exempt if their connection
+        /// broke.
+        LifeAsSet = "life as set",
+        /// The client does not change the key of another client.
+        NoTrespass = "no trespass",
+    }
 }
-
-/// The properties that the rule guarantees.
-pub(crate) const PROPERTIES: [Property; 4] =
-    [Property::Exclusion, Property::CountedKeysExist, Property::LifeAsSet, Property::NoTrespass];
 
 /// The life that a keep sets.
 const KEPT: Key = Key::Own(Life { kept: true, round: None });
@@ -41,16 +36,5 @@ impl Property {
             }
             Self::NoTrespass => !state.trespassed,
         }
-    }
-}
-
-impl fmt::Display for Property {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclusion => "no other holder before the end",
-            Self::CountedKeysExist => "counted keys exist",
-            Self::LifeAsSet => "life as set",
-            Self::NoTrespass => "no trespass",
-        })
     }
 }

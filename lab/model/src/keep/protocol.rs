@@ -3,7 +3,7 @@
 use crate::catalog::Rule;
 use crate::decision::Vote;
 use crate::explore::Model;
-use crate::keep::property::{PROPERTIES, Property};
+use crate::keep::property::Property;
 use crate::keep::scope::{EXTENSIONS, NODES, QUORUM, Scope};
 use crate::keep::state::{Flight, Key, Other, Phase, State};
 use crate::keep::step::{Request, RequestKind, Step};
@@ -192,7 +192,7 @@ impl Model for Keeping {
     type Step = Step;
     type Property = Property;
 
-    const PROPERTIES: &'static [Property] = &PROPERTIES;
+    const PROPERTIES: &'static [Property] = Property::ALL;
 
     fn first(&self) -> State {
         State::default()

@@ -6,6 +6,7 @@ use crate::keep::scope::EXTENSIONS;
 
 /// An event. A is the client that keeps its lock, and B is the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Step {
     /// A starts its attempt and sends acquires to all nodes.
     Attempt,
@@ -28,24 +29,15 @@ pub enum Step {
     /// A call of A ends without its reply, and its request may be carried out later. A fault.
     Fail(Request),
     /// The connection of A to a node breaks, and A notices. A fault.
-    Break {
-        /// The node.
-        node: usize,
-    },
+    Break { node: usize },
     /// B starts its attempt.
     OtherAttempt,
     /// A node carries the acquire of B out.
-    OtherCarry {
-        /// The node.
-        node: usize,
-    },
+    OtherCarry { node: usize },
     /// B drops its attempt or releases its lease, or its validity ends.
     OtherEnd,
     /// A key expires, or a release deletes it.
-    Expire {
-        /// The node.
-        node: usize,
-    },
+    Expire { node: usize },
 }
 
 /// Identifies a request of A.

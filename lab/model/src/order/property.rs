@@ -1,38 +1,27 @@
 //! The properties of the order of waiters.
 
-use std::fmt;
-
 use crate::order::protocol::Turns;
 use crate::order::scope::{CLIENTS, NODES};
 use crate::order::state::{Key, Phase, Place, State, Vote};
 
-/// A property of the order of waiters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Property {
-    /// At most one client holds the lock.
-    Exclusion,
-    /// The key of a lock exists on every node that counted for it, unless the node lost its data.
-    CountedKeysExist,
-    /// A waiter is overtaken a bounded number of times by requests with a place that began later.
-    Order,
-    /// No plain attempt overtakes a waiter before a key became absent.
-    NoBarging,
-    /// The first waiter to acquire the lock waits for no more ends of reservations than there are places of ended requests.
-    Progress,
-    /// No place of an ended request is left once all requests have been carried out; after faults, once a node has heard
-    /// nothing of it for a long time.
-    NothingLeft,
+named! {
+    /// A property of the order of waiters.
+    pub enum Property {
+        /// At most one client holds the lock.
+        Exclusion = "exclusion",
+        /// The key of a lock exists on every node that counted for it, unless the node lost its data.
+        CountedKeysExist = "counted keys exist",
+        /// A waiter is overtaken a bounded number of times by requests with a place that began later.
+        Order = "order",
+        /// No plain attempt overtakes a waiter before a key became absent.
+        NoBarging = "no barging",
+        /// The first waiter to acquire the lock waits for no more ends of reservations than there are places of ended requests.
+        Progress = "progress",
+        /// No place of an ended request is left once all requests have been carried out; after faults, once a node has heard
+        /// nothing of it for a long time.
+        NothingLeft = "nothing left behind",
+    }
 }
-
-/// The properties that the rule guarantees.
-pub(crate) const PROPERTIES: [Property; 6] = [
-    Property::Exclusion,
-    Property::CountedKeysExist,
-    Property::Order,
-    Property::NoBarging,
-    Property::Progress,
-    Property::NothingLeft,
-];
 
 impl Property {
     /// Returns true if the property holds in a state.
@@ -85,17 +74,4 @@ fn nothing_left(state: &State) -> bool {
             })
         })
     })
-}
-
-impl fmt::Display for Property {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclusion => "exclusion",
-            Self::CountedKeysExist => "counted keys exist",
-            Self::Order => "order",
-            Self::NoBarging => "no barging",
-            Self::Progress => "progress",
-            Self::NothingLeft => "nothing left behind",
-        })
-    }
 }

@@ -5,7 +5,7 @@ use std::mem;
 use crate::catalog::Rule;
 use crate::explore::Model;
 use crate::order::client::{KEPT, LEFT, UNNAMED, attempt, begin, end, send};
-use crate::order::property::{PROPERTIES, Property};
+use crate::order::property::Property;
 use crate::order::scope::{ATTEMPTS, CLIENTS, NODES, REQUESTS, Role, Scope};
 use crate::order::state::{Client, Key, Message, Phase, Place, State, Vote};
 use crate::order::step::Step;
@@ -111,7 +111,7 @@ impl Model for Turns {
     type Step = Step;
     type Property = Property;
 
-    const PROPERTIES: &'static [Property] = &PROPERTIES;
+    const PROPERTIES: &'static [Property] = Property::ALL;
 
     fn first(&self) -> State {
         let mut state = State::default();

@@ -102,17 +102,13 @@ pub(crate) struct Node {
 
 /// The key on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Key {
     /// There is none.
     #[default]
     Absent,
     /// The lock of an attempt.
-    Token {
-        /// The client.
-        client: usize,
-        /// The number of its attempt.
-        attempt: u8,
-    },
+    Token { client: usize, attempt: u8 },
     /// The next turn of a place.
     Reserved(Place),
 }
@@ -144,17 +140,9 @@ pub(crate) struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Acquire, with or without a place.
-    Acquire {
-        /// True if the attempt has a place.
-        placed: bool,
-    },
+    Acquire { placed: bool },
     /// Release.
-    Release {
-        /// The effect on the place.
-        place: Fate,
-        /// True if the release hands over to nobody.
-        open: bool,
-    },
+    Release { place: Fate, open: bool },
 }
 
 impl Kind {

@@ -2,96 +2,39 @@
 
 use std::fmt;
 
+use crate::catalog::name;
 use crate::order::scope::Fault;
 
 /// An event. A, B and C are the clients.
+///
+/// `later` means that a request begins clearly after all earlier ones; `next` is that of the next request of the
+/// process, if one waits. `placed` means that the attempt has a place, and `open` that the release hands over to
+/// nobody. `penalty` is added to the score, and `delay` is the delay of the message in the score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Step {
     /// A request begins, and its first attempt.
-    Begin {
-        /// The client.
-        client: usize,
-        /// True if it begins clearly after all earlier requests.
-        later: bool,
-        /// True if the attempt has a place.
-        placed: bool,
-    },
+    Begin { client: usize, later: bool, placed: bool },
     /// A further attempt of a request begins.
-    Attempt {
-        /// The client.
-        client: usize,
-    },
+    Attempt { client: usize },
     /// A failed attempt is released.
-    GiveBack {
-        /// The client.
-        client: usize,
-        /// The added penalty.
-        penalty: u8,
-        /// True if the release hands over to nobody.
-        open: bool,
-    },
+    GiveBack { client: usize, penalty: u8, open: bool },
     /// A request that waits enters its place again on a node that may have lost it.
-    Enter {
-        /// The client.
-        client: usize,
-        /// The node.
-        node: usize,
-    },
+    Enter { client: usize, node: usize },
     /// A request is given up.
-    Leave {
-        /// The client.
-        client: usize,
-    },
+    Leave { client: usize },
     /// A lock is released.
-    Release {
-        /// The client.
-        client: usize,
-        /// True if the release hands over to nobody.
-        open: bool,
-        /// The next request of the process, if it waits: true if it began clearly after all earlier requests.
-        next: Option<bool>,
-    },
+    Release { client: usize, open: bool, next: Option<bool> },
     /// A node carries out the next request of a client.
-    Carry {
-        /// The client.
-        client: usize,
-        /// The node.
-        node: usize,
-        /// The delay of the message in the score.
-        delay: u8,
-    },
+    Carry { client: usize, node: usize, delay: u8 },
     /// A node carries out a stray request.
-    CarryStray {
-        /// The client.
-        client: usize,
-        /// The node.
-        node: usize,
-    },
+    CarryStray { client: usize, node: usize },
     /// The key on a node expires.
-    Expire {
-        /// The node.
-        node: usize,
-    },
+    Expire { node: usize },
     /// The places of a client on a node end, whose requests have made no attempt for a long time.
-    Forget {
-        /// The client.
-        client: usize,
-        /// The node.
-        node: usize,
-    },
+    Forget { client: usize, node: usize },
     /// A fault of a client, of a node, or of the next request from the client to the node.
-    Fault {
-        /// The kind.
-        kind: Fault,
-        /// The client.
-        client: usize,
-        /// The node.
-        node: usize,
-    },
-}
-
-fn name(client: usize) -> char {
-    ['A', 'B', 'C'][client]
+    Fault { kind: Fault, client: usize, node: usize },
 }
 
 impl fmt::Display for Step {

@@ -1,24 +1,19 @@
 //! The invariants of readers and writers.
 
-use std::fmt;
-
 use crate::share::scope::{CLIENTS, NODES, Role, Scope};
 use crate::share::state::State;
 
-/// A property of readers and writers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Property {
-    /// No other client has a valid lease while a writer has one.
-    Exclusion,
-    /// As long as a lease is valid, its entry exists on every node that counted for it.
-    CountedEntriesExist,
-    /// No client removes or changes the entry of another client.
-    NoTrespass,
+named! {
+    /// A property of readers and writers.
+    pub enum Property {
+        /// No other client has a valid lease while a writer has one.
+        Exclusion = "no writer beside another holder",
+        /// As long as a lease is valid, its entry exists on every node that counted for it.
+        CountedEntriesExist = "counted entries exist",
+        /// No client removes or changes the entry of another client.
+        NoTrespass = "no trespass",
+    }
 }
-
-/// The properties that the rule guarantees.
-pub(crate) const PROPERTIES: [Property; 3] =
-    [Property::Exclusion, Property::CountedEntriesExist, Property::NoTrespass];
 
 impl Property {
     /// Returns true if the property holds in a state.
@@ -41,15 +36,5 @@ impl Property {
             }),
             Self::NoTrespass => !state.trespassed,
         }
-    }
-}
-
-impl fmt::Display for Property {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclusion => "no writer beside another holder",
-            Self::CountedEntriesExist => "counted entries exist",
-            Self::NoTrespass => "no trespass",
-        })
     }
 }

@@ -4,7 +4,7 @@ use crate::catalog::Rule;
 use crate::decision::{Decision, Vote};
 use crate::explore::Model;
 use crate::lease::{Client, Phase};
-use crate::share::property::{PROPERTIES, Property};
+use crate::share::property::Property;
 use crate::share::scope::{CLIENTS, NODES, Role, Scope};
 use crate::share::state::{Flight, State};
 use crate::share::step::{Request, RequestKind, Step};
@@ -241,7 +241,7 @@ impl Model for Sharing {
     type Step = Step;
     type Property = Property;
 
-    const PROPERTIES: &'static [Property] = &PROPERTIES;
+    const PROPERTIES: &'static [Property] = Property::ALL;
 
     fn first(&self) -> State {
         State::default()

@@ -2,34 +2,21 @@
 
 use std::fmt;
 
+use crate::catalog::name;
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Step {
     /// A client starts its attempt and sends acquires to all nodes.
-    Attempt {
-        /// The client.
-        client: usize,
-    },
+    Attempt { client: usize },
     /// A client drops its attempt before the outcome is known. A fault.
-    Cancel {
-        /// The client.
-        client: usize,
-    },
+    Cancel { client: usize },
     /// A client starts to extend its lease on all nodes.
-    Extend {
-        /// The client.
-        client: usize,
-    },
+    Extend { client: usize },
     /// A client releases its lease. The releases may be carried out from now on.
-    Release {
-        /// The client.
-        client: usize,
-    },
+    Release { client: usize },
     /// The validity of the earliest remaining round ends by the clock of the client.
-    Lapse {
-        /// The client.
-        client: usize,
-    },
+    Lapse { client: usize },
     /// A node carries a request out.
     Carry(Request),
     /// A node carries a request out, and a copy of it is in flight. A fault.
@@ -41,19 +28,9 @@ pub enum Step {
     /// A call ends without its reply, and its request may be carried out later. A fault.
     Fail(Request),
     /// A node carries the release of a client out, for the first time or again.
-    Remove {
-        /// The client.
-        client: usize,
-        /// The node.
-        node: usize,
-    },
+    Remove { client: usize, node: usize },
     /// The entry of a client expires.
-    Expire {
-        /// The client.
-        client: usize,
-        /// The node.
-        node: usize,
-    },
+    Expire { client: usize, node: usize },
 }
 
 /// Identifies a request.
@@ -116,8 +93,4 @@ impl fmt::Display for Request {
         };
         write!(f, "{kind} {}", name(self.client))
     }
-}
-
-fn name(client: usize) -> char {
-    char::from(b'A' + u8::try_from(client).unwrap_or(25))
 }
