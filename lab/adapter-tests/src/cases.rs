@@ -4,8 +4,8 @@ use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, change, clocks, cluster, contention, costs, crowd, extension,
     failover, failovers, fencing, forgotten, grace, grants, healthy, interop, jumps, keepalive, limits,
-    losses, majority_down, minority_down, node_lists, observing, outages, pauses, positions, prefixes,
-    processes, programs, readers, reconnect, rights, runtimes, split_votes, stale, waiting, work,
+    losses, majority_down, minority_down, node_lists, observing, one_thread, outages, pauses, positions,
+    prefixes, processes, programs, readers, reconnect, rights, runtimes, split_votes, stale, waiting, work,
 };
 use crate::{
     connect, connection, counters, hostile, modes, native, node, plain, preflight, queued, tls, watch,
@@ -130,12 +130,13 @@ macro_rules! __socket_cases {
             hostile {
                 an_endless_reply_before_the_login_ends_the_connection
                 an_endless_reply_on_an_idle_connection_ends_it
+                large_replies_are_read;
                 an_endlessly_nested_reply_ends_the_connection
                 #[ignore = "run by the test above, in a separate process"]
                 survives_endlessly_nested_replies
-                large_replies_are_read
             }
             queued {
+                ;
                 a_queued_request_is_not_sent_after_the_node_has_given_up_its_connection
             }
             #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
@@ -149,6 +150,8 @@ macro_rules! __socket_cases {
 
 /// Passes the other cases to another macro. Both lists are the only ones; the compiler reports a case that they lack as
 /// dead code.
+///
+/// A case runs on a runtime with one thread. Those behind a semicolon start their runtimes themselves.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cases {
@@ -164,11 +167,11 @@ macro_rules! __cases {
                 a_pipeline_returns_every_reply_even_if_one_is_an_error
                 a_dropped_connection_leaves_neither_task_nor_socket
                 a_lost_connection_fails_its_requests_in_flight_and_all_later_ones
-                requests_fail_with_the_runtime_of_their_connection
                 a_command_whose_reply_is_lost_is_never_sent_again
                 a_dropped_call_does_not_disturb_those_after_it
                 speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected
-                connects_over_ipv6
+                connects_over_ipv6;
+                requests_fail_with_the_runtime_of_their_connection
             }
             counters {
                 a_counter_is_a_number_in_a_separate_key
@@ -222,14 +225,14 @@ macro_rules! __cases {
                 a_unix_socket_works
                 identity_is_the_servers_run_id_and_shared_by_its_databases
                 a_dropped_node_leaves_neither_task_nor_connection
-                a_node_outlives_its_runtime
-                a_node_leaves_a_runtime_that_is_no_longer_driven
                 no_secret_is_printed
                 a_server_that_echoes_its_input_reveals_neither_password_nor_token
                 a_user_without_the_right_to_release_cannot_lock
                 a_read_only_replica_is_a_rejection
                 a_request_whose_reply_is_lost_is_not_repeated
-                the_first_command_of_a_connection_is_not_tracked
+                the_first_command_of_a_connection_is_not_tracked;
+                a_node_outlives_its_runtime
+                a_node_leaves_a_runtime_that_is_no_longer_driven
             }
             preflight {
                 findings_name_the_server
@@ -297,10 +300,10 @@ macro_rules! __cases {
                 a_release_dropped_at_once_still_releases
             }
             change {
+                a_server_in_both_lists_has_one_connection;
                 programs_in_neighbouring_steps_exclude_each_other
                 programs_that_must_agree_go_through_a_change
                 programs_of_the_first_and_the_last_step_exclude_each_other
-                a_server_in_both_lists_has_one_connection
             }
             clocks {
                 clocks_that_step_let_no_second_client_acquire_a_held_lock
@@ -308,22 +311,23 @@ macro_rules! __cases {
                 a_server_whose_clock_runs_fast_does_not_count
                 a_pause_of_the_servers_is_no_step
                 without_the_right_to_read_the_clock_votes_count
-                health_reports_a_clock_that_runs_fast
+                health_reports_a_clock_that_runs_fast;
                 the_watch_of_a_clock_passes_the_conformance_suite
             }
             cluster {
+                a_server_that_is_in_no_cluster_is_rejected_as_such
+                a_check_looks_at_each_master_of_a_cluster;
                 each_shard_grants_locks_that_exclude_other_clients
                 several_resources_need_a_common_hash_tag
                 a_held_lock_moves_with_its_slot
                 a_lock_is_kept_alive_while_its_slot_moves_to_and_fro
-                a_server_that_is_in_no_cluster_is_rejected_as_such
                 programs_that_list_other_servers_of_a_cluster_agree
                 a_shard_whose_stamp_moves_is_in_quarantine
-                a_check_looks_at_each_master_of_a_cluster
                 a_promoted_replica_grants_no_lock_that_the_former_master_has_granted
                 leases_never_overlap_while_their_slot_moves
             }
             contention {
+                ;
                 holders_in_two_processes_never_overlap
             }
             costs {
@@ -332,15 +336,15 @@ macro_rules! __cases {
             crowd {
                 requests_dropped_at_once_one_by_one_end_no_connection
                 requests_dropped_at_once_many_at_a_time_end_no_connection
-                requests_dropped_at_once_by_many_threads_end_no_connection
                 requests_dropped_by_a_busy_thread_end_no_connection
                 a_stalled_thread_does_not_end_the_connection
                 a_hot_loop_of_attempts_does_not_prevent_connecting
+                many_tasks_on_one_thread_leave_no_key_on_failing_servers;
+                a_burst_of_locks_succeeds_and_ends_no_connection
+                requests_dropped_at_once_by_many_threads_end_no_connection
                 contention_ends_no_connection
                 locks_released_right_after_an_extension_end_no_connection
-                many_tasks_on_one_thread_leave_no_key_on_failing_servers
                 many_tasks_on_several_threads_leave_no_key_on_failing_servers
-                a_burst_of_locks_succeeds_and_ends_no_connection
             }
             extension {
                 a_failed_extension_does_not_change_the_lease
@@ -364,15 +368,16 @@ macro_rules! __cases {
                 a_counter_can_be_neither_locked_nor_deleted
             }
             forgotten {
-                nothing_is_denied_or_left_behind_while_servers_forget_scripts
-                attempts_lost_between_the_two_calls_are_cleaned_up
                 a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_cleaned_up
                 two_servers_hang_between_the_two_calls
                 three_servers_hang_between_the_two_calls
                 two_servers_hang_between_the_two_calls_of_a_fenced_lock
-                three_servers_hang_between_the_two_calls_of_a_fenced_lock
+                three_servers_hang_between_the_two_calls_of_a_fenced_lock;
+                nothing_is_denied_or_left_behind_while_servers_forget_scripts
+                attempts_lost_between_the_two_calls_are_cleaned_up
             }
             grants {
+                ;
                 tokens_increase_in_the_order_of_grants
                 tokens_increase_while_nodes_are_killed_stopped_and_restarted
             }
@@ -393,6 +398,7 @@ macro_rules! __cases {
                 work_is_signaled_a_grace_period_before_its_lock_ends
             }
             jumps {
+                ;
                 leases_never_overlap_while_clocks_jump
             }
             keepalive {
@@ -402,7 +408,7 @@ macro_rules! __cases {
                 keys_deleted_on_a_majority_are_reported_by_the_next_renewal
                 the_new_holder_is_reported_by_name_and_keeps_its_lock
                 the_next_renewal_repairs_a_failed_one
-                a_release_during_a_renewal_leaves_no_key
+                a_release_during_a_renewal_leaves_no_key;
                 no_task_remains_after_the_last_guard_and_handle
             }
             limits {
@@ -413,27 +419,29 @@ macro_rules! __cases {
                 servers_that_forbid_scripts_lock_without_extending
             }
             failover {
+                a_connection_to_a_replica_is_opened_again
+                a_check_finds_what_is_wrong_with_sentinels;
                 a_promoted_server_grants_no_lock_that_the_former_master_has_granted
                 a_master_that_its_sentinels_cannot_reach_is_given_up
                 a_master_is_used_only_while_a_majority_of_the_sentinels_replies
-                a_connection_to_a_replica_is_opened_again
-                a_check_finds_what_is_wrong_with_sentinels
             }
             failovers {
+                ;
                 leases_never_overlap_while_masters_fail
                 leases_never_overlap_while_shards_fail_over
             }
             losses {
+                ;
                 leases_never_overlap_while_servers_lose_data
                 leases_overlap_without_restart_admission
             }
             majority_down {
                 three_hung_are_no_quorum
                 three_killed_are_no_quorum
-                rounds_that_fail_at_once_leave_no_key
                 one_denial_and_three_hung_are_no_quorum
                 a_request_gives_up_after_three_rounds_without_a_quorum
-                writes_carried_out_after_the_ttl_are_cleaned_up
+                writes_carried_out_after_the_ttl_are_cleaned_up;
+                rounds_that_fail_at_once_leave_no_key
             }
             minority_down {
                 one_hung
@@ -446,9 +454,9 @@ macro_rules! __cases {
                 cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one
             }
             node_lists {
-                lists_that_must_agree_exclude_each_other
                 both_programs_notice_that_their_lists_differ
-                programs_with_the_same_servers_agree_across_restarts
+                programs_with_the_same_servers_agree_across_restarts;
+                lists_that_must_agree_exclude_each_other
             }
             observing {
                 twenty_observers_see_each_holder_and_a_quiet_lock_costs_nothing
@@ -456,11 +464,12 @@ macro_rules! __cases {
                 a_broken_lock_is_free_and_its_holder_learns_of_it
             }
             outages {
-                a_rolling_restart_under_load_fails_no_lock
                 after_a_power_cut_locks_are_granted_when_the_quarantine_is_over
-                after_a_power_cut_vouching_ends_the_quarantine
+                after_a_power_cut_vouching_ends_the_quarantine;
+                a_rolling_restart_under_load_fails_no_lock
             }
             pauses {
+                ;
                 pauses_and_delays_are_no_jump_of_a_clock
             }
             positions {
@@ -473,7 +482,7 @@ macro_rules! __cases {
                 every_node_receives_keys_with_its_prefix
                 counters_have_the_prefix_and_retention_of_their_node
                 nodes_with_different_prefixes_on_one_server_do_not_exclude_each_other
-                claims_interleave_on_one_thread
+                claims_interleave_on_one_thread;
                 claims_interleave_on_many_threads
             }
             processes {
@@ -483,20 +492,20 @@ macro_rules! __cases {
                 a_stale_lease_is_neither_resumed_nor_released_in_another_process
             }
             programs {
-                each_slot_has_one_holder_at_a_time_and_every_task_gets_one
                 a_waiter_acquires_the_slot_that_a_program_in_another_language_releases
                 a_leader_that_closes_is_replaced_at_once
                 leadership_ends_in_an_outage_and_returns_after_it
-                a_job_runs_once_a_period_on_one_of_two_machines
+                a_job_runs_once_a_period_on_one_of_two_machines;
+                each_slot_has_one_holder_at_a_time_and_every_task_gets_one
                 a_synchronous_program_keeps_its_lock_while_it_computes
                 an_undriven_runtime_causes_a_warning
             }
             readers {
-                readers_and_writers_exclude_each_other
                 a_reader_is_kept_alive_extended_and_lost
                 scripts_of_other_clients_neither_lock_nor_delete_a_key_of_readers
                 a_sorted_set_without_the_mark_is_no_lock_and_stays
-                readers_and_writers_that_wait_are_notified
+                readers_and_writers_that_wait_are_notified;
+                readers_and_writers_exclude_each_other
             }
             reconnect {
                 a_program_that_starts_while_a_minority_is_down_works
@@ -510,6 +519,8 @@ macro_rules! __cases {
                 the_documented_rights_at_sentinels_are_enough
             }
             runtimes {
+                ;
+                paused_time_causes_no_hot_loop
                 build_needs_no_runtime_and_one_redlock_works_across_two
                 one_redlock_works_in_two_runtimes_at_once
                 over_a_dedicated_runtime_parallel_runtimes_never_fail
@@ -517,13 +528,14 @@ macro_rules! __cases {
                 a_redlock_leaves_a_runtime_that_is_no_longer_driven
                 a_guard_dropped_outside_a_runtime_is_released
                 the_keys_of_a_guard_dropped_after_its_runtime_expire
-                paused_time_causes_no_hot_loop
             }
             split_votes {
+                ;
                 a_job_runs_exactly_once_in_each_period_on_ten_machines
                 exactly_one_of_ten_single_attempts_acquires_a_free_lock
             }
             stale {
+                ;
                 the_resource_rejects_a_holder_that_was_stopped_past_its_ttl
                 without_the_check_a_stale_holder_overwrites_newer_data
             }
@@ -539,21 +551,21 @@ macro_rules! __cases {
                 claims_in_either_order_do_not_wait_for_each_other
             }
             work {
-                work_that_blocks_a_worker_for_several_ttls_keeps_the_lock
                 work_that_blocks_the_only_thread_for_several_ttls_ends_with_an_error_and_its_output
                 work_on_a_blocking_thread_keeps_the_lock
                 an_error_of_the_work_is_returned_even_if_the_release_fails
                 a_panic_of_the_work_propagates_and_the_lock_is_released
-                dropped_work_leaves_no_key
+                dropped_work_leaves_no_key;
+                work_that_blocks_a_worker_for_several_ttls_keeps_the_lock
             }
             #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
             tls {
                 a_certificate_of_an_unknown_authority_is_rejected
                 chosen_certificates_are_used
                 sentinels_and_the_master_that_they_name_are_reached
-                the_authorities_of_the_system_are_trusted
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
-                connects_to_the_server_in_the_environment
+                connects_to_the_server_in_the_environment;
+                the_authorities_of_the_system_are_trusted
             }
         ] $($with)* }
     };
@@ -562,28 +574,42 @@ macro_rules! __cases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tests {
-    ([$($(#[$cfg:meta])* $module:ident { $($(#[$attribute:meta])* $case:ident)* })*] $adapter:ident) => {$(
+    ([$(
+        $(#[$cfg:meta])* $module:ident {
+            $($(#[$attribute:meta])* $case:ident)* $(; $($(#[$more:meta])* $own:ident)*)?
+        }
+    )*] $adapter:ident) => {$(
         $(#[$cfg])*
         mod $module {
             use super::$adapter;
 
-            $(
-                #[test]
-                $(#[$attribute])*
-                fn $case() {
-                    $crate::run::<$adapter>(concat!(stringify!($module), "::", stringify!($case)));
-                }
-            )*
+            $crate::__tests! { $adapter $module $($(#[$attribute])* $case)* $($($(#[$more])* $own)*)? }
+        }
+    )*};
+    ($adapter:ident $module:ident $($(#[$attribute:meta])* $case:ident)*) => {$(
+        #[test]
+        $(#[$attribute])*
+        fn $case() {
+            $crate::run::<$adapter>(concat!(stringify!($module), "::", stringify!($case)));
         }
     )*};
 }
 
 macro_rules! table {
-    ([$($(#[$cfg:meta])* $module:ident { $($(#[$attribute:meta])* $case:ident)* })*] $run:ident) => {
+    ([$(
+        $(#[$cfg:meta])* $module:ident {
+            $($(#[$attribute:meta])* $case:ident)* $(; $($(#[$more:meta])* $own:ident)*)?
+        }
+    )*] $run:ident) => {
         /// Runs one case. Returns `false` if it is not in this list.
         fn $run<A: Adapter>(case: &str) -> bool {
             match case {
-                $($(concat!(stringify!($module), "::", stringify!($case)) => $module::$case::<A>(),)*)*
+                $(
+                    $(concat!(stringify!($module), "::", stringify!($case)) => {
+                        one_thread().block_on($module::$case::<A>());
+                    })*
+                    $($(concat!(stringify!($module), "::", stringify!($own)) => $module::$own::<A>(),)*)?
+                )*
                 _ => return false,
             }
             true

@@ -94,18 +94,15 @@ async fn leaves_nothing_on<A: Adapter>(server: &RedisServer) {
     eventually("its connections are closed", PATIENCE, async || clients(server) == 0).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_attempt_that_is_dropped_anywhere_leaves_nothing<A: Adapter>() {
     leaves_nothing_on::<A>(&RedisServer::start()).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_dropped_attempt_that_falls_back_to_resp2_leaves_nothing<A: Adapter>() {
     leaves_nothing_on::<A>(&RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start())
         .await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_attempt_at_a_server_that_never_replies_leaves_nothing<A: Adapter>() {
     let silent = Scripted::start(|_| Answer::Nothing).await;
     let (connector, before) = (connector::<A>(silent.port()), tasks());

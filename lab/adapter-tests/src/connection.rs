@@ -24,7 +24,6 @@ fn started_with(args: &[&str]) -> RedisServer {
     args.iter().fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn set_if_absent_and_its_replies<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
@@ -41,7 +40,6 @@ pub(crate) async fn set_if_absent_and_its_replies<A: Adapter>() {
     assert!((50_000..=60_000).contains(&left), "{left} ms");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_pipeline_returns_every_reply_even_if_one_is_an_error<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
@@ -56,7 +54,6 @@ pub(crate) async fn a_pipeline_returns_every_reply_even_if_one_is_an_error<A: Ad
     assert!(pipeline(&connection, &[]).await.unwrap().is_empty());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_dropped_connection_leaves_neither_task_nor_socket<A: Adapter>() {
     let server = RedisServer::start();
     let tasks = || Handle::current().metrics().num_alive_tasks();
@@ -70,7 +67,6 @@ pub(crate) async fn a_dropped_connection_leaves_neither_task_nor_socket<A: Adapt
     until(async || clients(&server).is_empty()).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lost_connection_fails_its_requests_in_flight_and_all_later_ones<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
@@ -133,7 +129,6 @@ pub(crate) fn requests_fail_with_the_runtime_of_their_connection<A: Adapter>() {
     });
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_command_whose_reply_is_lost_is_never_sent_again<A: Adapter>() {
     let server = Scripted::start(|command| greet(command).unwrap_or(Answer::HangUp)).await;
     for commands in [vec![set(b"k", b"v", true)], vec![set(b"k", b"v", true), other("GET", &[b"k"])]] {
@@ -146,7 +141,6 @@ pub(crate) async fn a_command_whose_reply_is_lost_is_never_sent_again<A: Adapter
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_dropped_call_does_not_disturb_those_after_it<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
@@ -159,7 +153,6 @@ pub(crate) async fn a_dropped_call_does_not_disturb_those_after_it<A: Adapter>()
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected<A: Adapter>() {
     let server = RedisServer::start();
     let connection = connect::<A>(server.port()).await;
@@ -182,7 +175,6 @@ pub(crate) async fn speaks_resp3_and_falls_back_to_resp2_if_hello_is_rejected<A:
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn connects_over_ipv6<A: Adapter>() {
     let server = started_with(&["--bind", "127.0.0.1", "::1"]);
     let connector = A::connector(format!("redis://[::1]:{}", server.port())).unwrap();

@@ -39,7 +39,6 @@ fn damaged<T: std::fmt::Debug>(outcome: Result<T, NodeError>) -> String {
     error.to_string()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_counter_is_a_number_in_a_separate_key<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -64,7 +63,6 @@ pub(crate) async fn a_counter_is_a_number_in_a_separate_key<A: Adapter>() {
     assert_eq!(second.to_string(), server.command(&["GET", A]));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_plain_lock_raises_no_counter<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -79,7 +77,6 @@ pub(crate) async fn a_plain_lock_raises_no_counter<A: Adapter>() {
     assert_eq!(Ok(denied_by("fenced")), of(node.call(Request::Acquire(plain.clone(), minute())).await));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_prefix_and_the_retention_can_be_chosen<A: Adapter>() {
     let server = RedisServer::start();
     let options = Options::tokio().key_prefix("lock:").fence_prefix("n:");
@@ -99,7 +96,6 @@ pub(crate) async fn the_prefix_and_the_retention_can_be_chosen<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_confirmation_is_granted_unless_a_counter_is_greater<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -137,7 +133,6 @@ pub(crate) async fn a_confirmation_is_granted_unless_a_counter_is_greater<A: Ada
     assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn flushed_scripts_of_fenced_locks_cause_no_error<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -153,7 +148,6 @@ pub(crate) async fn flushed_scripts_of_fenced_locks_cause_no_error<A: Adapter>()
     assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_invalid_counter_is_an_error_that_names_the_resource<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -190,7 +184,6 @@ fn micros(server: &RedisServer) -> u64 {
     parts[0] * 1_000_000 + parts[1]
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -223,7 +216,6 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     assert!(node.status().connection.is_some(), "an error reply does not end the connection");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -248,7 +240,6 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
 }
 
 /// A counter expires only after the clock has passed it, so it may be ahead by the retention.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_retention_limits_how_far_a_counter_may_be_ahead<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().fence_retention(Duration::from_secs(120))).unwrap();
@@ -260,7 +251,6 @@ pub(crate) async fn the_retention_limits_how_far_a_counter_may_be_ahead<A: Adapt
     assert_eq!(Duration::from_secs(120), node.profile().fence_retention);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn existing_keys_are_extended_even_without_free_memory<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -284,7 +274,6 @@ pub(crate) async fn existing_keys_are_extended_even_without_free_memory<A: Adapt
     assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await), "a release needs no memory");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_read_only_replica_raises_no_counter<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -303,7 +292,6 @@ pub(crate) async fn a_read_only_replica_raises_no_counter<A: Adapter>() {
     assert_eq!(["a", A], server.keys()[..]);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_user_with_few_rights_can_acquire_fenced_locks<A: Adapter>() {
     let server = RedisServer::start();
     let rights = "on >pw ~a ~b ~redlock:fence:* -@all +set +get +del +pttl +pexpire +evalsha +eval";
@@ -335,7 +323,6 @@ pub(crate) async fn a_user_with_few_rights_can_acquire_fenced_locks<A: Adapter>(
     assert_eq!([A, B], server.keys()[..]);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_counter_without_write_permission_fails_the_request_before_any_write<A: Adapter>() {
     let server = RedisServer::start();
     let rights = "on >pw ~a ~b %R~redlock:fence:* +@all";

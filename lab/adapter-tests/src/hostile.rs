@@ -81,14 +81,12 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the future hangs")
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_endless_reply_before_the_login_ends_the_connection<A: Adapter>() {
     for reply in ENDLESS {
         before_login::<A>(*reply).await;
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_endless_reply_on_an_idle_connection_ends_it<A: Adapter>() {
     for reply in ENDLESS {
         while_idle::<A>(*reply).await;
@@ -115,7 +113,6 @@ pub(crate) async fn survives_endlessly_nested_replies<A: Adapter>() {
 }
 
 /// Large replies within the limits are valid.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn large_replies_are_read<A: Adapter>() {
     let text = "x".repeat(1_000_000);
     let reply: &'static str = format!("${}\r\n{text}\r\n", text.len()).leak();

@@ -25,13 +25,11 @@ async fn is_rejected<A: Adapter>(server: &RedisServer, words: &str) {
     assert!(found.findings()[0].problem().contains(words), "{found:#?}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_sentinel_is_rejected_as_such<A: Adapter>() {
     let sentinel = RedisServer::builder().arg("--sentinel").start();
     is_rejected::<A>(&sentinel, "is a Sentinel").await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_cluster_node_is_rejected_as_such<A: Adapter>() {
     let server = RedisServer::builder().arg("--cluster-enabled").arg("yes").start();
     server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);

@@ -24,7 +24,6 @@ pub(crate) fn releases(server: &RedisServer) -> u64 {
     ["evalsha", "eval", "delifeq", "delex"].iter().map(|name| server.commandstats(name)).sum()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_resource_needs_no_script_if_the_server_has_the_commands<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().native_commands(true)).unwrap();
@@ -40,7 +39,6 @@ pub(crate) async fn one_resource_needs_no_script_if_the_server_has_the_commands<
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn scripts_are_the_default<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio()).unwrap();
@@ -59,7 +57,6 @@ fn without_scripts<A: Adapter>(server: &RedisServer) -> Node<A::Connector> {
     A::node(server.url().replace("//", "//few:pw@"), &Options::tokio()).unwrap()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_resource_is_locked_on_a_server_that_forbids_scripts<A: Adapter>() {
     let server = RedisServer::start();
     let node = without_scripts::<A>(&server);
@@ -88,7 +85,6 @@ pub(crate) async fn one_resource_is_locked_on_a_server_that_forbids_scripts<A: A
     assert!(server.keys().is_empty() && node.status().connection.is_some());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_key_of_another_type_is_not_changed<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -135,7 +131,6 @@ fn redis_8_4(keys: &Mutex<HashMap<String, String>>, scripts: bool, command: &str
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
     for scripts in [true, false] {
         let keys = Mutex::new(HashMap::new());
@@ -154,7 +149,6 @@ pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_rejected_command_is_replaced_by_the_script_permanently<A: Adapter>() {
     for rejection in [
         "-NOPERM User default has no permissions to run the 'delifeq' command\r\n",
@@ -200,7 +194,6 @@ fn valkey_9_1(command: &str) -> Answer {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_reader_is_released_by_the_script_and_a_writer_by_the_command<A: Adapter>() {
     let server = Scripted::start(valkey_9_1).await;
     let node =

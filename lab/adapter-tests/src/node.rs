@@ -109,7 +109,6 @@ pub(crate) fn pttl(server: &RedisServer, key: &str) -> i64 {
     server.command(&["PTTL", key]).parse().unwrap()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_resource_is_locked_extended_and_released<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -136,7 +135,6 @@ pub(crate) async fn one_resource_is_locked_extended_and_released<A: Adapter>() {
     assert!(server.keys().is_empty());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn several_resources_are_locked_all_or_none<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -175,7 +173,6 @@ pub(crate) async fn several_resources_are_locked_all_or_none<A: Adapter>() {
     assert_eq!(Ok(nothing_there()), of(node.call(Request::Release(all.clone())).await));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn names_and_tokens_are_bytes<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -195,7 +192,6 @@ pub(crate) async fn names_and_tokens_are_bytes<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_key_without_expiry_gets_none<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -208,7 +204,6 @@ pub(crate) async fn a_key_without_expiry_gets_none<A: Adapter>() {
     assert_eq!(None, denial.remaining);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_key_of_another_type_is_an_error_that_names_it<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -237,7 +232,6 @@ pub(crate) async fn a_key_of_another_type_is_an_error_that_names_it<A: Adapter>(
     );
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_inspection_only_reads<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
@@ -270,7 +264,6 @@ pub(crate) async fn an_inspection_only_reads<A: Adapter>() {
     assert_eq!(3, server.keys().len());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_key_starts_with_the_prefix<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
@@ -284,7 +277,6 @@ pub(crate) async fn the_key_starts_with_the_prefix<A: Adapter>() {
     assert!(server.keys().is_empty());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn flushed_scripts_cause_no_error<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -298,7 +290,6 @@ pub(crate) async fn flushed_scripts_cause_no_error<A: Adapter>() {
     assert_eq!(GRANTED, of(node.call(Request::Release(two.clone())).await));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_killed_server_is_down_at_once_and_votes_again_without_traffic<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -325,7 +316,6 @@ pub(crate) async fn a_killed_server_is_down_at_once_and_votes_again_without_traf
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_that_starts_later_is_used<A: Adapter>() {
     let server = RedisServer::start();
     server.kill();
@@ -338,7 +328,6 @@ pub(crate) async fn a_server_that_starts_later_is_used<A: Adapter>() {
     assert!(took < HEALED, "{took:?}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_hung_server_is_disconnected_after_some_requests_and_recovers<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -370,7 +359,6 @@ pub(crate) async fn a_hung_server_is_disconnected_after_some_requests_and_recove
     assert_eq!(GRANTED, of(node.call(Request::Release(mine.clone())).await));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn requests_in_flight_when_the_server_dies_have_an_unknown_outcome<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -384,7 +372,6 @@ pub(crate) async fn requests_in_flight_when_the_server_dies_have_an_unknown_outc
     assert_eq!(Err(NodeErrorKind::Unknown), of(outcome));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn requests_dropped_at_once_do_not_end_the_connection<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -401,7 +388,6 @@ pub(crate) async fn requests_dropped_at_once_do_not_end_the_connection<A: Adapte
     assert_eq!(before, node.status().connection);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_node_recovers_when_its_password_is_corrected<A: Adapter>() {
     let server = RedisServer::builder().password("another").start();
     let url = format!("redis://:hunter2@127.0.0.1:{}", server.port());
@@ -413,7 +399,6 @@ pub(crate) async fn a_node_recovers_when_its_password_is_corrected<A: Adapter>()
     until_it_votes(&node).await; // the reconnect delay is longer than after other failures
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_password_that_is_set_later_is_the_reason_of_the_failure<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -429,7 +414,6 @@ pub(crate) async fn a_password_that_is_set_later_is_the_reason_of_the_failure<A:
     until(is_named).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_rotated_password_is_used_by_the_next_connection<A: Adapter>() {
     let server = RedisServer::start();
     server.command(&["ACL", "SETUSER", "locks", "on", ">first", "~*", "+@all"]);
@@ -457,7 +441,6 @@ pub(crate) async fn a_rotated_password_is_used_by_the_next_connection<A: Adapter
     until_it_votes(&node).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_without_resp3_works_and_recovers<A: Adapter>() {
     let server = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();
     let node = node_of::<A>(&server);
@@ -476,7 +459,6 @@ pub(crate) async fn a_server_without_resp3_works_and_recovers<A: Adapter>() {
     assert!(took < HEALED, "{took:?}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_user_with_few_rights_can_lock<A: Adapter>() {
     let server = RedisServer::start();
     let rights = "on >pw ~* -@all +set +get +del +pttl +pexpire +evalsha +eval +select";
@@ -506,7 +488,6 @@ pub(crate) async fn a_user_with_few_rights_can_lock<A: Adapter>() {
     );
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn out_of_memory_is_a_rejection<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -523,7 +504,6 @@ pub(crate) async fn out_of_memory_is_a_rejection<A: Adapter>() {
 }
 
 #[cfg(unix)]
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_unix_socket_works<A: Adapter>() {
     let server = RedisServer::builder().unix_socket().start();
     let path = server.socket().unwrap();
@@ -533,7 +513,6 @@ pub(crate) async fn a_unix_socket_works<A: Adapter>() {
     assert_eq!(format!("unix:{}", path.display()), node.label());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn identity_is_the_servers_run_id_and_shared_by_its_databases<A: Adapter>() {
     let server = RedisServer::start();
     let (one, two) =
@@ -548,7 +527,6 @@ pub(crate) async fn identity_is_the_servers_run_id_and_shared_by_its_databases<A
     assert_eq!(server_of(&one), server_of(&two));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_dropped_node_leaves_neither_task_nor_connection<A: Adapter>() {
     let server = RedisServer::start();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -602,7 +580,6 @@ pub(crate) fn a_node_leaves_a_runtime_that_is_no_longer_driven<A: Adapter>() {
     second.block_on(async { assert_eq!(GRANTED, of(soon(node.call(Request::Release(mine.clone()))).await)) });
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn no_secret_is_printed<A: Adapter>() {
     let server = RedisServer::builder().password("another").start();
     let node = A::node(format!("redis://me:hunter2@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
@@ -621,7 +598,6 @@ pub(crate) async fn no_secret_is_printed<A: Adapter>() {
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_that_echoes_its_input_reveals_neither_password_nor_token<A: Adapter>() {
     let echo =
         Scripted::start(|command| Answer::Say(format!("-ERR bad command: {command}\r\n").leak())).await;
@@ -646,7 +622,6 @@ pub(crate) async fn a_server_that_echoes_its_input_reveals_neither_password_nor_
     assert!(error.to_string().starts_with("ERR bad command: SET a ... "), "{error}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_user_without_the_right_to_release_cannot_lock<A: Adapter>() {
     let server = RedisServer::start();
     let rights = "on >pw ~* -@all +hello +info +set +get +del +pttl +pexpire +eval +select +script|load";
@@ -663,7 +638,6 @@ pub(crate) async fn a_user_without_the_right_to_release_cannot_lock<A: Adapter>(
     assert!(server.keys().is_empty());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_read_only_replica_is_a_rejection<A: Adapter>() {
     let server = RedisServer::start();
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
@@ -675,7 +649,6 @@ pub(crate) async fn a_read_only_replica_is_a_rejection<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_request_whose_reply_is_lost_is_not_repeated<A: Adapter>() {
     let server = Scripted::start(|command| match command.split(' ').next() {
         Some("SET") => Answer::HangUp,
@@ -696,7 +669,6 @@ pub(crate) async fn a_request_whose_reply_is_lost_is_not_repeated<A: Adapter>() 
     assert_eq!(1, server.seen("SET "));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_first_command_of_a_connection_is_not_tracked<A: Adapter>() {
     let server = RedisServer::start();
     let names: Vec<_> = (0..1000).map(|number| format!("name-{number}")).collect();

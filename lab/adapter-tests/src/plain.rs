@@ -11,7 +11,6 @@ use crate::Adapter;
 use crate::node::{claim, minute};
 
 /// A server without TLS takes the first message of the handshake for a line that has not ended yet.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_plain_server_that_waits_for_a_line_is_named_at_the_time_limit<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(format!("rediss://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
@@ -21,7 +20,6 @@ pub(crate) async fn a_plain_server_that_waits_for_a_line_is_named_at_the_time_li
     assert!(error.to_string().ends_with(expected), "{error}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_reply_that_is_not_tls_is_reported_as_such<A: Adapter>() {
     for (reply, expected) in [
         (&b"-ERR unknown command\r\n"[..], "TLS handshake failed: the server does not speak TLS ("),

@@ -47,7 +47,6 @@ fn errors(found: &Preflight) -> Vec<&Finding> {
     found.findings().iter().filter(|finding| finding.severity() == Severity::Error).collect()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn findings_name_the_server<A: Adapter>() {
     let servers = RedisServer::start_many(3);
     servers[1].command(&["CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"]);
@@ -60,7 +59,6 @@ pub(crate) async fn findings_name_the_server<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn servers_without_faults_have_no_errors<A: Adapter>() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::builder().persistent(true).start()).collect();
     let found = check::<A>(&servers).await;
@@ -68,7 +66,6 @@ pub(crate) async fn servers_without_faults_have_no_errors<A: Adapter>() {
     assert!(errors(&found).is_empty(), "{found:#?}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_unreachable_server_is_a_finding<A: Adapter>() {
     let servers = RedisServer::start_many(3);
     servers[0].kill();
@@ -80,7 +77,6 @@ pub(crate) async fn an_unreachable_server_is_a_finding<A: Adapter>() {
 
 /// Without `INFO`, most facts are missing. A server that requires a login replies to neither command. With a login, fred
 /// sends no `PING` itself.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_that_denies_info_or_ping_is_reachable<A: Adapter>() {
     let servers = RedisServer::start_many(1);
     servers[0].command(&["ACL", "SETUSER", "few", "on", ">pw", "~*", "&*", "+@all"]);
@@ -106,7 +102,6 @@ pub(crate) async fn a_server_that_denies_info_or_ping_is_reachable<A: Adapter>()
     assert!(problems(&found).iter().any(is_login), "{found:#?}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn rights_are_checked_under_the_prefix_and_for_the_locks_in_use<A: Adapter>() {
     let servers = [RedisServer::builder().persistent(true).start()];
     let options = Options::tokio().key_prefix("lock:");
@@ -123,7 +118,6 @@ pub(crate) async fn rights_are_checked_under_the_prefix_and_for_the_locks_in_use
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn rights_are_checked_for_fenced_locks<A: Adapter>() {
     let servers = [RedisServer::builder().persistent(true).start()];
     let options = Options::tokio().key_prefix("lock:").fence_prefix("fence:");
@@ -142,7 +136,6 @@ pub(crate) async fn rights_are_checked_for_fenced_locks<A: Adapter>() {
 }
 
 /// Without a longest TTL, locks depend on the disk.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_settings_of_the_disk_are_read<A: Adapter>() {
     let servers = [RedisServer::builder().persistent(true).start()];
     for (words, problem) in [
@@ -160,7 +153,6 @@ pub(crate) async fn the_settings_of_the_disk_are_read<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_clocks_are_observed_for_any_time<A: Adapter>() {
     let servers = RedisServer::start_many(1);
     let options = Options::tokio();
@@ -189,7 +181,6 @@ fn states_the_speed(problem: &str, percent: f64, direction: &str) -> bool {
 
 /// A check that is not precise enough, because the machine is busy, reports that and is repeated.
 #[cfg(target_os = "linux")]
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_speed_of_each_clock_is_found_and_a_right_clock_has_no_finding<A: Adapter>() {
     const EARLY: &str = "locks may end before their validity";
     const LATE: &str = "keys live too long: an abandoned lock is freed late";

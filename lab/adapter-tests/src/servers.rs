@@ -89,6 +89,13 @@ pub(crate) async fn warm<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     redlock
 }
 
+/// Returns five servers, and a `Redlock` with open connections.
+pub(crate) async fn warm_five<A: Adapter>() -> (Vec<RedisServer>, Redlock) {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    (servers, redlock)
+}
+
 /// Waits until every node replies. On a busy machine, a connection may take longer than the node timeout.
 pub(crate) async fn all_up(redlock: &Redlock) {
     let all = async || {

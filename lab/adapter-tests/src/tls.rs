@@ -12,7 +12,6 @@ use crate::secure::Secure;
 use crate::servers::NODE_TIMEOUT;
 use crate::servers::admission::vouch;
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter>() {
     let secure = Secure::start();
     let connector = A::connector(secure.url().replace("//", "//:hunter2@")).unwrap();
@@ -35,7 +34,6 @@ pub(crate) fn the_authorities_of_the_system_are_trusted<A: Adapter>() {
     assert!(run.status.success() && output.contains("1 passed"), "{output}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn connects_to_the_server_in_the_environment<A: Adapter>() {
     let port = std::env::var(PORT).expect("the port of a server with TLS");
     for host in ["localhost", "127.0.0.1", "[::1]"] {
@@ -49,7 +47,6 @@ pub(crate) async fn connects_to_the_server_in_the_environment<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn chosen_certificates_are_used<A: Adapter>() {
     let secure = Secure::with_client_certificates("yes");
     let limit = Duration::from_secs(10); // for a busy machine
@@ -67,7 +64,6 @@ pub(crate) async fn chosen_certificates_are_used<A: Adapter>() {
 }
 
 /// The sentinels name the server by its address, for which its certificate is valid.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn sentinels_and_the_master_that_they_name_are_reached<A: Adapter>() {
     let secure = Secure::start();
     let sentinels = secure.sentinels(3);

@@ -85,7 +85,6 @@ async fn only_locks(node: &impl LockNode) {
     locks(node).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn every_change_of_a_key_completes_its_watch<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
@@ -117,7 +116,6 @@ pub(crate) async fn every_change_of_a_key_completes_its_watch<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_expiry_is_notified_or_seen_by_the_next_watch<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -136,7 +134,6 @@ pub(crate) async fn an_expiry_is_notified_or_seen_by_the_next_watch<A: Adapter>(
     .await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn changes_over_the_same_connection_complete_a_watch<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -154,7 +151,6 @@ pub(crate) async fn changes_over_the_same_connection_complete_a_watch<A: Adapter
     soon(changed).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lost_connection_completes_its_watches_and_the_next_one_accepts_watches<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -179,7 +175,6 @@ pub(crate) async fn a_lost_connection_completes_its_watches_and_the_next_one_acc
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn disconnecting_a_hung_server_completes_its_watches<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
@@ -192,7 +187,6 @@ pub(crate) async fn disconnecting_a_hung_server_completes_its_watches<A: Adapter
     soon(changed).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn thousands_of_keys_are_watched_over_one_connection_under_load<A: Adapter>() {
     let server = RedisServer::start();
     let node = Arc::new(node_of::<A>(&server));
@@ -228,7 +222,6 @@ pub(crate) async fn thousands_of_keys_are_watched_over_one_connection_under_load
     assert_eq!(1, clients.lines().filter(|line| !line.contains("cmd=client|list")).count(), "{clients}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_overflowing_tracking_table_completes_watches_without_a_hot_loop<A: Adapter>() {
     let server = RedisServer::start();
     server.command(&["CONFIG", "SET", "tracking-table-max-keys", "1"]);
@@ -241,7 +234,6 @@ pub(crate) async fn an_overflowing_tracking_table_completes_watches_without_a_ho
     assert_eq!(20, server.commandstats("pttl"));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_user_without_the_right_to_track_can_lock<A: Adapter>() {
     let server = RedisServer::start();
     let set_user = |rights: &str| {
@@ -269,7 +261,6 @@ pub(crate) async fn a_user_without_the_right_to_track_can_lock<A: Adapter>() {
     );
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_without_resp3_can_lock<A: Adapter>() {
     // In RESP2 the server replies OK to tracking and pushes nothing.
     let server = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();

@@ -52,7 +52,6 @@ pub(super) async fn no_second_holder(other: &Redlock, lost: &str) {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn new_servers_count_after_the_wait_or_when_vouched_for<A: Adapter>() {
     let servers = three();
     let redlock = guarded::<A>(servers.iter().map(RedisServer::url));
@@ -129,13 +128,11 @@ pub(super) async fn a_majority_loses_between<A: Adapter>(
     other.close().await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_restarts_empty_grants_no_second_lock<A: Adapter>() {
     let servers = three();
     a_majority_that_loses::<A>(&servers, RedisServer::restart_empty, QuarantineReason::Restarted).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_restarts_from_a_snapshot_grants_no_second_lock<A: Adapter>() {
     let servers = three();
     drop(vouched::<A>(&servers).await);
@@ -165,7 +162,6 @@ fn log_of(server: &RedisServer) -> PathBuf {
 }
 
 /// The machine loses its power: with `appendfsync everysec`, the last writes are not on the disk yet.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_loses_the_end_of_its_log_grants_no_second_lock<A: Adapter>() {
     let server = || RedisServer::builder().persistent(true).arg("--appendfsync").arg("everysec").start();
     let servers: Vec<_> = (0..3).map(|_| server()).collect();
@@ -190,14 +186,12 @@ pub(crate) async fn a_majority_that_loses_the_end_of_its_log_grants_no_second_lo
     a_majority_that_loses::<A>(&servers, lose, QuarantineReason::Restarted).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>() {
     let servers = three();
     let flush = |server: &RedisServer| drop(server.command(&["FLUSHALL"]));
     a_majority_that_loses::<A>(&servers, flush, QuarantineReason::DataLost).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
     let servers = three();
     let (holder, vouching) = (vouched::<A>(&servers).await, vouched::<A>(&servers).await);
@@ -220,7 +214,6 @@ pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A: Adapter>() {
     let servers = three();
     let clients = [vouched::<A>(&servers).await, vouched::<A>(&servers).await];
@@ -273,7 +266,6 @@ pub(super) async fn a_majority_fails_back_between(
     drop(guard);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn servers_may_restart_one_after_another<A: Adapter>() {
     let servers = three();
     let redlock = vouched::<A>(&servers).await;
@@ -287,7 +279,6 @@ pub(crate) async fn servers_may_restart_one_after_another<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_rights_to_the_stamp_the_uptime_counts<A: Adapter>() {
     let user = ["--user", "few", "on", ">secret", "~a", "~redlock-health-*", "&*", "+@all"];
     let mut server = RedisServer::builder();
@@ -309,7 +300,6 @@ pub(crate) async fn without_rights_to_the_stamp_the_uptime_counts<A: Adapter>() 
     assert_eq!([Some(QuarantineReason::NoPermission)], reasons(&redlock.health().await)[..]);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_stamp_of_a_later_version_is_not_overwritten<A: Adapter>() {
     let server = RedisServer::start();
     server.command(&["SET", "redlock:admission", "2 later"]);
@@ -319,7 +309,6 @@ pub(crate) async fn a_stamp_of_a_later_version_is_not_overwritten<A: Adapter>() 
     assert_eq!("2 later", server.command(&["GET", "redlock:admission"]));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn ttls_above_longest_ttl_send_nothing<A: Adapter>() {
     let servers = three();
     let redlock = vouched::<A>(&servers).await;
@@ -341,7 +330,6 @@ pub(crate) async fn ttls_above_longest_ttl_send_nothing<A: Adapter>() {
 }
 
 /// The steps of *A shorter longest TTL* in `docs/operating.md`.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_longer_ttl_of_another_program_is_shown_until_it_is_lowered<A: Adapter>() {
     let server = RedisServer::start();
     let options = Options::tokio().longest_ttl(2 * LONGEST);
@@ -382,7 +370,6 @@ pub(crate) async fn a_longer_ttl_of_another_program_is_shown_until_it_is_lowered
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_longest_ttl_nothing_is_checked<A: Adapter>() {
     let servers = three();
     let redlock = warm::<A>(&servers).await;

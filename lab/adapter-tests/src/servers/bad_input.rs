@@ -14,10 +14,8 @@ fn rejected<T: std::fmt::Debug>(result: Result<T, redlock_core::Error>) -> Strin
     error.to_string()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn bad_input_names_the_value_and_the_limit_and_sends_nothing<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let sent = || -> u64 {
         let commands = ["set", "get", "eval", "evalsha"].iter();
         commands.flat_map(|command| servers.iter().map(|server| server.commandstats(command))).sum()
@@ -36,10 +34,8 @@ pub(crate) async fn bad_input_names_the_value_and_the_limit_and_sends_nothing<A:
     assert_eq!(before, sent(), "something was sent");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_bad_ttl_of_an_extension_sends_nothing<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     let before = servers[0].commandstats("evalsha");
@@ -48,7 +44,6 @@ pub(crate) async fn a_bad_ttl_of_an_extension_sends_nothing<A: Adapter>() {
     assert!(guard.is_held());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn certificates_without_tls_name_the_scheme_of_the_same_kind<A: Adapter>() {
     let options = Options::tokio().root_certificates("x");
     for (url, reason) in [
@@ -62,7 +57,6 @@ pub(crate) async fn certificates_without_tls_name_the_scheme_of_the_same_kind<A:
 }
 
 /// The rule of the fakes is a copy, because they do not depend on the code for servers.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn fakes_reject_the_names_that_servers_reserve<A: Adapter>() {
     let (server, fake) =
         (A::node("redis://10.0.0.1".to_owned(), &Options::tokio()).unwrap(), MemoryNode::new("a"));
@@ -90,7 +84,6 @@ pub(crate) async fn fakes_reject_the_names_that_servers_reserve<A: Adapter>() {
     assert_eq!(6, rejections);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn bad_nodes_are_rejected_at_build<A: Adapter>() {
     let build = |urls: &[&str]| A::builder(urls.iter().map(ToString::to_string)).and_then(Builder::build);
     assert!(rejected(build(&[])).contains("no nodes"));
@@ -114,7 +107,6 @@ pub(crate) async fn bad_nodes_are_rejected_at_build<A: Adapter>() {
     assert!(rejected(Redlock::builder(TokioRuntime::new()).build()).contains("no nodes"));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn two_addresses_of_one_server_are_one_node<A: Adapter>() {
     let servers = RedisServer::start_many(2);
     let addresses = [servers[0].url(), servers[0].url().replace("127.0.0.1", "localhost"), servers[1].url()];
@@ -142,10 +134,8 @@ async fn eventually_up(redlock: &Redlock, up: usize) -> redlock_core::Health {
     redlock.health().await
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_key_of_another_type_is_an_error_that_names_the_key<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     for server in &servers[..3] {
         server.command(&["RPUSH", "jobs", "one"]);
     }
@@ -165,7 +155,6 @@ pub(crate) async fn a_key_of_another_type_is_an_error_that_names_the_key<A: Adap
     assert_eq!(Vec::<String>::new(), keys(&servers[3..]));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn no_secret_is_shown<A: Adapter>() {
     let servers = five();
     let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);

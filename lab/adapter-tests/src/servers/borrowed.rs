@@ -21,14 +21,12 @@ async fn two<A: Adapter>(servers: &[RedisServer]) -> [Redlock; 2] {
     [client::<A>(servers).await, client::<A>(servers).await]
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_restarts_empty_grants_no_second_lock<A: Adapter>() {
     let servers = RedisServer::start_many(3);
     let (clients, lose) = (two::<A>(&servers).await, RedisServer::restart_empty);
     a_majority_loses_between::<A>(clients, &servers, lose, QuarantineReason::Restarted).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>() {
     let servers = RedisServer::start_many(3);
     let (clients, lose) =
@@ -36,7 +34,6 @@ pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>
     a_majority_loses_between::<A>(clients, &servers, lose, QuarantineReason::DataLost).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A: Adapter>() {
     let servers = RedisServer::start_many(3);
     a_majority_fails_back_between(two::<A>(&servers).await, &servers, true).await;

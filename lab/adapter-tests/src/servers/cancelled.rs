@@ -22,10 +22,8 @@ async fn dropped_after<A: Adapter>(replies: usize) {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_acquire_dropped_before_its_first_poll_sends_nothing<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let sent = || -> u64 { servers.iter().map(|server| server.commandstats("set")).sum() };
     let before = sent();
     drop(redlock.lock("a", TTL).into_future());
@@ -33,11 +31,9 @@ pub(crate) async fn an_acquire_dropped_before_its_first_poll_sends_nothing<A: Ad
     assert_eq!(before, sent());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_acquire_dropped_right_after_its_first_poll_is_cleaned_up<A: Adapter>() {
     for _ in 0..20 {
-        let servers = five();
-        let redlock = warm::<A>(&servers).await;
+        let (servers, redlock) = warm_five::<A>().await;
         let mut acquire = Box::pin(redlock.lock("a", TTL).into_future());
         std::future::poll_fn(|cx| {
             let _ = acquire.as_mut().poll(cx);
@@ -49,40 +45,32 @@ pub(crate) async fn an_acquire_dropped_right_after_its_first_poll_is_cleaned_up<
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_no_reply<A: Adapter>() {
     dropped_after::<A>(0).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_one_reply<A: Adapter>() {
     dropped_after::<A>(1).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_two_replies<A: Adapter>() {
     dropped_after::<A>(2).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_three_replies<A: Adapter>() {
     dropped_after::<A>(3).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_four_replies<A: Adapter>() {
     dropped_after::<A>(4).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_all_replies<A: Adapter>() {
     dropped_after::<A>(5).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_acquire_dropped_while_it_waits_to_retry_is_cleaned_up<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     // Another client holds a majority, so each attempt sets two keys and deletes them.
     for server in &servers[..3] {
         server.command(&["SET", "a", "someone else"]);
@@ -94,10 +82,8 @@ pub(crate) async fn an_acquire_dropped_while_it_waits_to_retry_is_cleaned_up<A: 
     assert!(servers[3..].iter().all(|server| server.commandstats("set") >= 1), "the request made an attempt");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_release_dropped_at_once_still_releases<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     drop(guard.release());
     let guard = redlock.lock("a", TTL).await.unwrap();

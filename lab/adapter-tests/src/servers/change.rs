@@ -244,7 +244,6 @@ pub(crate) async fn programs_of_the_first_and_the_last_step_exclude_each_other<A
 }
 
 /// A program that is restarted with both lists has no other connection to a server that is in both.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_in_both_lists_has_one_connection<A: Adapter>() {
     let servers = RedisServer::start_many(3);
     let redlock = program::<A>(&servers, (&[0, 1, 2], Some(&[0])));

@@ -30,7 +30,6 @@ async fn two<A: Adapter>(servers: &[WrongClock; 3]) -> [Redlock; 2] {
     clients
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn clocks_that_step_let_no_second_client_acquire_a_held_lock<A: Adapter>() {
     let servers = three([0.0; 3]);
     let [holder, other] = two::<A>(&servers).await;
@@ -62,7 +61,6 @@ pub(crate) async fn clocks_that_step_let_no_second_client_acquire_a_held_lock<A:
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_idle_program_learns_of_a_step_and_a_step_back_is_safe<A: Adapter>() {
     let servers = three([0.0; 3]);
     let clients = two::<A>(&servers).await;
@@ -80,7 +78,6 @@ pub(crate) async fn an_idle_program_learns_of_a_step_and_a_step_back_is_safe<A: 
     assert_ne!(JUMPED, reasons(&clients[0].health().await)[0]);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_whose_clock_runs_fast_does_not_count<A: Adapter>() {
     let servers = three([0.083, 0.0, 0.0]);
     let clients = [guarded::<A>(urls(&servers)), guarded::<A>(urls(&servers))];
@@ -99,7 +96,6 @@ pub(crate) async fn a_server_whose_clock_runs_fast_does_not_count<A: Adapter>() 
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_pause_of_the_servers_is_no_step<A: Adapter>() {
     let mut servers = three([0.0; 3]);
     let clients = two::<A>(&servers).await;
@@ -119,7 +115,6 @@ pub(crate) async fn a_pause_of_the_servers_is_no_step<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_the_right_to_read_the_clock_votes_count<A: Adapter>() {
     let servers = three([0.0; 3]);
     for clock in &servers {
@@ -136,7 +131,6 @@ pub(crate) async fn without_the_right_to_read_the_clock_votes_count<A: Adapter>(
 }
 
 /// Without a longest TTL, nothing excludes the node, so a warning is all.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn health_reports_a_clock_that_runs_fast<A: Adapter>() {
     let servers = three([0.083, 0.0, 0.0]);
     let redlock = A::builder(urls(&servers)).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();

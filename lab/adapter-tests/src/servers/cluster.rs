@@ -157,7 +157,6 @@ pub(crate) async fn a_lock_is_kept_alive_while_its_slot_moves_to_and_fro<A: Adap
     guard.release().await.unwrap();
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_server_that_is_in_no_cluster_is_rejected_as_such<A: Adapter>() {
     let server = RedisServer::start();
     let redlock = guarded::<A>([server.url().replace("redis://", "redis+cluster://")]);
@@ -341,7 +340,6 @@ pub(crate) fn leases_never_overlap_while_their_slot_moves<A: Adapter>() {
     assert!(overlaps > 0, "{count} moves, {grants} grants");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_check_looks_at_each_master_of_a_cluster<A: Adapter>() {
     let cluster = Cluster::start();
     cluster.servers[1].command(&["CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"]);

@@ -3,10 +3,8 @@
 use super::*;
 use crate::native::releases;
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_cycle_is_two_commands_on_each_server<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let executed = |command| servers.iter().map(|server| server.commandstats(command)).collect::<Vec<_>>();
     let counts = || [executed("set"), servers.iter().map(releases).collect(), executed("eval")];
     let before = counts();

@@ -72,12 +72,10 @@ async fn dropped_early<A: Adapter>(tasks: usize, at_once: usize, pause: Duration
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn requests_dropped_at_once_one_by_one_end_no_connection<A: Adapter>() {
     dropped_early::<A>(1, 1, Duration::ZERO).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn requests_dropped_at_once_many_at_a_time_end_no_connection<A: Adapter>() {
     dropped_early::<A>(1, 64, Duration::ZERO).await;
 }
@@ -87,12 +85,10 @@ pub(crate) async fn requests_dropped_at_once_by_many_threads_end_no_connection<A
     dropped_early::<A>(16, 8, Duration::ZERO).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn requests_dropped_by_a_busy_thread_end_no_connection<A: Adapter>() {
     dropped_early::<A>(1, 16, Duration::from_millis(2)).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_stalled_thread_does_not_end_the_connection<A: Adapter>() {
     let server = RedisServer::start();
     let node = A::node(server.url(), &Options::tokio()).unwrap();
@@ -109,10 +105,8 @@ pub(crate) async fn a_stalled_thread_does_not_end_the_connection<A: Adapter>() {
     assert_eq!(before, node.status().connection);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_hot_loop_of_attempts_does_not_prevent_connecting<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     servers[..3].iter().for_each(RedisServer::kill);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let deadline = Instant::now() + Duration::from_secs(3);
@@ -240,7 +234,6 @@ async fn many_tasks_over_failing_servers<A: Adapter>() {
     eventually("all connections are closed", Duration::from_secs(60), closed).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn many_tasks_on_one_thread_leave_no_key_on_failing_servers<A: Adapter>() {
     many_tasks_over_failing_servers::<A>().await;
 }

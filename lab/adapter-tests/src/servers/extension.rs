@@ -9,7 +9,6 @@ fn expiry(server: &RedisServer, key: &str) -> i64 {
     server.command(&["PTTL", key]).parse().unwrap()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_failed_extension_does_not_change_the_lease<A: Adapter>() {
     let servers = five();
     let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
@@ -35,10 +34,8 @@ pub(crate) async fn a_failed_extension_does_not_change_the_lease<A: Adapter>() {
     assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn no_extension_ever_shortens_a_key<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = redlock.lock("a", Duration::from_secs(100)).await.unwrap();
     granted_by_all(&guard).await;
     guard.extend(Duration::from_secs(1)).await.unwrap();
@@ -53,10 +50,8 @@ pub(crate) async fn no_extension_ever_shortens_a_key<A: Adapter>() {
     assert!(servers.iter().all(|server| expiry(server, "a") > 90_000));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_extension_needs_a_quorum_of_all_nodes_and_writes_lost_keys_again<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
@@ -78,10 +73,8 @@ pub(crate) async fn an_extension_needs_a_quorum_of_all_nodes_and_writes_lost_key
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lock_of_another_client_is_neither_extended_nor_released<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     for server in &servers {

@@ -162,7 +162,6 @@ pub(crate) async fn a_master_is_used_only_while_a_majority_of_the_sentinels_repl
 }
 
 /// A name may lead to another server now, so a connection to a replica is opened again.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_connection_to_a_replica_is_opened_again<A: Adapter>() {
     let server = RedisServer::start();
     let connections = || {
@@ -192,7 +191,6 @@ pub(crate) async fn a_connection_to_a_replica_is_opened_again<A: Adapter>() {
 }
 
 /// The sentinels have another password than the servers.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_check_finds_what_is_wrong_with_sentinels<A: Adapter>() {
     let monitored = Monitored::start();
     let check = async || {

@@ -72,7 +72,6 @@ fn growth(before: &[u64], servers: &[RedisServer]) -> Vec<u64> {
     scripts(servers).iter().zip(before).map(|(after, before)| after - before).collect()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_steady_fenced_cycle_is_two_scripts_on_each_server<A: Adapter>() {
     let servers = five();
     // No request may time out on a busy machine: the next attempt would raise the counters again.
@@ -92,10 +91,8 @@ pub(crate) async fn a_steady_fenced_cycle_is_two_scripts_on_each_server<A: Adapt
     assert_eq!(vec![(start + 11).to_string(); 5], counters(&servers));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn counters_that_differ_cost_one_more_script_once<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     // Without the other two nodes, every quorum consists of all three and has the greatest counter.
     servers[3..].iter().for_each(RedisServer::kill);
     let start = ahead(&servers[0]);
@@ -115,10 +112,8 @@ pub(crate) async fn counters_that_differ_cost_one_more_script_once<A: Adapter>()
     assert_eq!(vec![2; 3], cycle(start + 22).await);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn tokens_increase_when_the_servers_forget_their_scripts<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let mut last = 0;
     for _ in 0..5 {
         to_all(&servers, &["SCRIPT", "FLUSH"]);
@@ -131,10 +126,8 @@ pub(crate) async fn tokens_increase_when_the_servers_forget_their_scripts<A: Ada
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn several_resources_have_one_token<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let start = ahead(&servers[0]);
     set_counters(&servers, [start; 5]);
     let both = redlock.lock(["b", "a"], TTL).fenced().await.unwrap();
@@ -148,7 +141,6 @@ pub(crate) async fn several_resources_have_one_token<A: Adapter>() {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn fenced_and_plain_locks_exclude_each_other<A: Adapter>() {
     let servers = five();
     let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
@@ -162,10 +154,8 @@ pub(crate) async fn fenced_and_plain_locks_exclude_each_other<A: Adapter>() {
     redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_error_names_an_invalid_counter<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     for server in &servers[..3] {
         server.command(&["RPUSH", COUNTER, "one"]);
     }
@@ -185,10 +175,8 @@ pub(crate) async fn the_error_names_an_invalid_counter<A: Adapter>() {
 }
 
 /// A damaged counter, for example by a wrong restore or a manual `SET`: one below the maximum.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_damaged_counter_only_disables_its_node<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let damaged = (FencingToken::MAX.as_u64() - 1).to_string();
     servers[0].command(&["SET", COUNTER, &damaged]);
     let mut newest = 0;
@@ -216,10 +204,8 @@ pub(crate) async fn a_damaged_counter_only_disables_its_node<A: Adapter>() {
     assert!(fence(&guard) > newest, "the node votes again");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_evicted_counter_is_written_back_by_the_holder<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = fenced_by_all(&redlock).await;
     let token = fence(&guard);
     to_all(&servers, &["DEL", COUNTER]);
@@ -229,7 +215,6 @@ pub(crate) async fn an_evicted_counter_is_written_back_by_the_holder<A: Adapter>
     assert_eq!((token, 5), (fence(&guard), guard.extendable_nodes()));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_minority_that_lost_its_data_grants_again_unless_a_newer_claim_raised_its_counters<
     A: Adapter,
 >() {
@@ -254,10 +239,8 @@ pub(crate) async fn a_minority_that_lost_its_data_grants_again_unless_a_newer_cl
     assert!(beyond, "the failed attempt has raised the counters there");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_lost_its_data_loses_the_lock<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = fenced_by_all(&redlock).await;
     to_all(&servers[..3], &["FLUSHALL"]);
     assert_eq!(ErrorKind::Lost, guard.extend(TTL).await.unwrap_err().kind());
@@ -265,10 +248,8 @@ pub(crate) async fn a_majority_that_lost_its_data_loses_the_lock<A: Adapter>() {
     assert_eq!(4, keys(&servers).len(), "without a quorum nothing is refilled");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_superseded_lease_is_held_and_never_extended<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = fenced_by_all(&redlock).await;
     set_counters(&servers[..3], [fence(&guard) + 1; 3]);
     let error = guard.extend(TTL).await.unwrap_err();
@@ -287,7 +268,6 @@ pub(crate) async fn a_superseded_lease_is_held_and_never_extended<A: Adapter>() 
     assert!(next.fencing_token().unwrap() > newer, "{next:?}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_fenced_lease_is_resumed_with_its_token<A: Adapter>() {
     let servers = five();
     let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
@@ -306,10 +286,8 @@ pub(crate) async fn a_fenced_lease_is_resumed_with_its_token<A: Adapter>() {
     assert_eq!(ReleaseOutcome::Released, other.release(&lease).await.unwrap());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_counter_can_be_neither_locked_nor_deleted<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     fenced_by_all(&redlock).await.release().await.unwrap();
     let before = counters(&servers);
     // A fencing token is not secret, and the value of a counter is such a token.

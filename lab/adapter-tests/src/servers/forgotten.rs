@@ -52,8 +52,7 @@ fn forgetting(servers: &[RedisServer]) -> impl FnOnce() + use<> {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 pub(crate) async fn nothing_is_denied_or_left_behind_while_servers_forget_scripts<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let stop = forgetting(&servers[1..4]);
     let cycle = |redlock: Redlock, number: usize| async move {
         for cycle in 0..15 {
@@ -118,10 +117,8 @@ async fn polled<T>(future: &mut (impl Future<Output = T> + Unpin), times: usize)
     None
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_cleaned_up<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let other = warm::<A>(&servers).await;
     let (mut dropped, mut ended) = (0, 0);
     for fenced in [false, true] {
@@ -178,22 +175,18 @@ async fn hangs_in_between<A: Adapter>(hung: usize, fenced: bool) {
     no_lock_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn two_servers_hang_between_the_two_calls<A: Adapter>() {
     hangs_in_between::<A>(2, false).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn three_servers_hang_between_the_two_calls<A: Adapter>() {
     hangs_in_between::<A>(3, false).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn two_servers_hang_between_the_two_calls_of_a_fenced_lock<A: Adapter>() {
     hangs_in_between::<A>(2, true).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn three_servers_hang_between_the_two_calls_of_a_fenced_lock<A: Adapter>() {
     hangs_in_between::<A>(3, true).await;
 }

@@ -29,7 +29,6 @@ fn lateness() -> Arc<AtomicU64> {
 }
 
 /// Fifty locks are in different parts of their renewals when a majority stops.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn work_is_signaled_a_grace_period_before_its_lock_ends<A: Adapter>() {
     let servers = five();
     let redlock = builder::<A>(&servers).node_timeout(TTL / 8).build().unwrap();

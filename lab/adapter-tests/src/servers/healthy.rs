@@ -6,10 +6,8 @@ use super::*;
 use crate::Adapter;
 use crate::native::delete_of;
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let other = warm::<A>(&servers).await;
 
     let guard = redlock.lock("invoice:42", TTL).await.unwrap();
@@ -32,10 +30,8 @@ pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>()
     assert!(third.lock("invoice:42", TTL).try_now().await.unwrap().is_some());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn several_resources_are_locked_all_or_none_on_five_servers<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let both = redlock.lock(["b", "a"], TTL).await.unwrap();
     granted_by_all(&both).await;
     assert_eq!(10, keys(&servers).len());
@@ -49,17 +45,14 @@ pub(crate) async fn several_resources_are_locked_all_or_none_on_five_servers<A: 
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn dropping_a_guard_releases_it<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     drop(redlock.lock("a", TTL).await.unwrap());
     nothing_left(&redlock, &servers).await;
     let error = redlock.lock("a", TTL).await.unwrap_err();
     assert_eq!(ErrorKind::Closed, error.kind());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn close_right_after_a_release_leaves_no_key_and_no_task<A: Adapter>() {
     let servers = five();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -75,7 +68,6 @@ pub(crate) async fn close_right_after_a_release_leaves_no_key_and_no_task<A: Ada
     eventually("all tasks end", Duration::from_secs(30), async || tasks() <= before).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn nodes_that_cannot_release_locks_are_not_healthy<A: Adapter>() {
     let servers = five();
     for (missing, message) in [("-evalsha", "locks cannot be released: NOPERM"), ("-get", "release failed: ")]

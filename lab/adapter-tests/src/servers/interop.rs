@@ -9,10 +9,8 @@ use crate::Adapter;
 const RELEASE: &str =
     r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_key_set_by_hand_excludes_this_client<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     for server in &servers[1..4] {
         assert_eq!("OK", server.command(&["SET", "a", "foreign-token", "NX", "PX", "60000"]));
     }
@@ -24,10 +22,8 @@ pub(crate) async fn a_key_set_by_hand_excludes_this_client<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lock_excludes_other_clients_and_can_be_released_by_hand<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     for server in &servers {
@@ -43,7 +39,6 @@ pub(crate) async fn a_lock_excludes_other_clients_and_can_be_released_by_hand<A:
     assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_owner_is_visible_in_the_key_and_in_the_inspection<A: Adapter>() {
     let servers = five();
     let redlock = builder::<A>(&servers).node_timeout(NODE_TIMEOUT).owner("host-1:4242").build().unwrap();
@@ -70,10 +65,8 @@ pub(crate) async fn the_owner_is_visible_in_the_key_and_in_the_inspection<A: Ada
     assert!(other.inspect("a").await.unwrap().is_free());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn names_are_bytes<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let names: [&[u8]; 4] = [b"\x00", b"\xff\xfe\r\n", b"*[a-z]?{b}%s'\"\\", &[7; 1024]];
     for name in names {
         let guard = redlock.lock(name, TTL).await.unwrap();

@@ -39,7 +39,6 @@ fn sorted(mut counts: Vec<u64>) -> Vec<u64> {
     counts
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn work_several_times_as_long_as_the_ttl_keeps_the_lock<A: Adapter>() {
     let servers = five();
     let (redlock, stranger) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
@@ -68,10 +67,8 @@ pub(crate) async fn work_several_times_as_long_as_the_ttl_keeps_the_lock<A: Adap
     assert_eq!(scripts, servers[0].commandstats("evalsha"));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let ttl = SHORT;
     let mut guards = Vec::new();
     for number in 0..60 {
@@ -93,10 +90,8 @@ pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_stops_the_work<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     let work = async |lease: Lease| -> () {
         loop {
@@ -126,10 +121,8 @@ pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_st
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn keys_deleted_on_a_majority_are_reported_by_the_next_renewal<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     let start = Instant::now();
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
@@ -152,7 +145,6 @@ pub(crate) async fn keys_deleted_on_a_majority_are_reported_by_the_next_renewal<
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_new_holder_is_reported_by_name_and_keeps_its_lock<A: Adapter>() {
     let servers = five();
     let (redlock, thief) =
@@ -174,7 +166,6 @@ pub(crate) async fn the_new_holder_is_reported_by_name_and_keeps_its_lock<A: Ada
     nothing_left(&thief, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_next_renewal_repairs_a_failed_one<A: Adapter>() {
     let servers = five();
     let timeout = SHORT / 8;
@@ -195,7 +186,6 @@ pub(crate) async fn the_next_renewal_repairs_a_failed_one<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_release_during_a_renewal_leaves_no_key<A: Adapter>() {
     let servers = five();
     let (redlock, nodes) = faulty::<A>(&servers);

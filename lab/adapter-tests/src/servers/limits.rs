@@ -15,7 +15,6 @@ async fn commands_per_second(server: &RedisServer, work: impl IntoFuture) -> f64
 /// At most one attempt per millisecond. An attempt and its cleanup are two commands.
 const NOT_HOT: f64 = 2_500.0;
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn retrying_without_delay_is_no_hot_loop<A: Adapter>() {
     let servers = five();
     // Two clients: tasks of one client would wait in its queue and send nothing.
@@ -34,10 +33,8 @@ pub(crate) async fn retrying_without_delay_is_no_hot_loop<A: Adapter>() {
     nothing_left(&other, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn retries_after_errors_are_no_hot_loop<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     for server in &servers {
         server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     }
@@ -59,7 +56,6 @@ pub(crate) async fn retries_after_errors_are_no_hot_loop<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn max_attempts_limits_the_attempts<A: Adapter>() {
     let servers = five();
     // Another client: in the queue of one, the request would wait for the end of the validity.
@@ -80,10 +76,8 @@ pub(crate) async fn max_attempts_limits_the_attempts<A: Adapter>() {
     );
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn ttls_near_the_minimum_work<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let ttl = Duration::from_millis(10);
     let is_late = |kind| matches!(kind, ErrorKind::TooSlow | ErrorKind::NoQuorum);
     let (start, mut locks, mut extensions) = (Instant::now(), 0, 0);
@@ -110,7 +104,6 @@ pub(crate) async fn ttls_near_the_minimum_work<A: Adapter>() {
 }
 
 /// The operations of a server without scripts, as `docs/operating.md` lists them.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn servers_that_forbid_scripts_lock_without_extending<A: Adapter>() {
     let servers = RedisServer::start_many(3);
     for server in &servers {

@@ -5,10 +5,8 @@ use super::*;
 /// Longer than the node timeout, even on a busy machine. Two node timeouts in a row take longer.
 const ONE_TIMEOUT: Duration = NODE_TIMEOUT.saturating_mul(2);
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn three_hung_are_no_quorum<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     servers[..3].iter().for_each(RedisServer::pause);
     let start = Instant::now();
     let error = kind_and_outcomes(redlock.lock("a", TTL).try_now().await);
@@ -21,10 +19,8 @@ pub(crate) async fn three_hung_are_no_quorum<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn three_killed_are_no_quorum<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     servers[2..].iter().for_each(RedisServer::kill);
     let result = within_node_timeout("no quorum", redlock.lock("a", TTL).try_now()).await;
     let (kind, outcomes) = kind_and_outcomes(result);
@@ -38,8 +34,7 @@ pub(crate) async fn three_killed_are_no_quorum<A: Adapter>() {
 /// The round fails before the last two nodes have replied, and their cleanup runs on another thread.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 pub(crate) async fn rounds_that_fail_at_once_leave_no_key<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     servers[..3].iter().for_each(RedisServer::kill);
     for number in 0..500 {
         let error = redlock.lock(format!("a{number}"), Duration::from_secs(1_000)).try_now().await;
@@ -49,10 +44,8 @@ pub(crate) async fn rounds_that_fail_at_once_leave_no_key<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_denial_and_three_hung_are_no_quorum<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     servers[0].command(&["SET", "a", "someone else"]);
     servers[1..4].iter().for_each(RedisServer::pause);
     let error = redlock.lock("a", TTL).try_now().await.map(|guard| guard.map(drop));
@@ -65,10 +58,8 @@ pub(crate) async fn one_denial_and_three_hung_are_no_quorum<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_request_gives_up_after_three_rounds_without_a_quorum<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     servers[2..].iter().for_each(RedisServer::kill);
     let start = Instant::now();
     let result = redlock.lock("a", TTL).wait_unbounded().retry_delay(Duration::from_millis(20)).await;
@@ -76,10 +67,8 @@ pub(crate) async fn a_request_gives_up_after_three_rounds_without_a_quorum<A: Ad
     assert!(start.elapsed() < 3 * NODE_TIMEOUT, "{:?}", start.elapsed());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn writes_carried_out_after_the_ttl_are_cleaned_up<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let ttl = Duration::from_millis(500);
     for round in 0..3 {
         servers[..3].iter().for_each(RedisServer::pause);

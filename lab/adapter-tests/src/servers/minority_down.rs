@@ -6,8 +6,7 @@ use super::*;
 use crate::Adapter;
 
 async fn cycles_do_not_wait<A: Adapter>(fault: fn(&RedisServer), down: usize) {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     servers[..down].iter().for_each(fault);
     for cycle in 0..5 {
         let guard = within_node_timeout("acquire", redlock.lock("a", TTL)).await.unwrap();
@@ -18,28 +17,23 @@ async fn cycles_do_not_wait<A: Adapter>(fault: fn(&RedisServer), down: usize) {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_hung<A: Adapter>() {
     cycles_do_not_wait::<A>(RedisServer::pause, 1).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn two_hung<A: Adapter>() {
     cycles_do_not_wait::<A>(RedisServer::pause, 2).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn one_killed<A: Adapter>() {
     cycles_do_not_wait::<A>(RedisServer::kill, 1).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn two_killed<A: Adapter>() {
     cycles_do_not_wait::<A>(RedisServer::kill, 2).await;
 }
 
 /// Tests a server that hangs from the start. Nothing was sent to it, so `close` has nothing to clean up there.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn hung_from_the_start<A: Adapter>() {
     let servers = five();
     servers[0].pause();
@@ -53,10 +47,8 @@ pub(crate) async fn hung_from_the_start<A: Adapter>() {
     assert_eq!(Vec::<String>::new(), keys(&servers));
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn killed_and_hung_while_a_lock_is_held<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     servers[0].kill();
@@ -68,7 +60,6 @@ pub(crate) async fn killed_and_hung_while_a_lock_is_held<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_slow_node_leaves_no_key_behind_in_200_cycles<A: Adapter>() {
     let servers = five();
     let (redlock, nodes) = faulty::<A>(&servers);
@@ -82,7 +73,6 @@ pub(crate) async fn a_slow_node_leaves_no_key_behind_in_200_cycles<A: Adapter>()
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one<A: Adapter>() {
     let servers = five();
     servers[2].pause();

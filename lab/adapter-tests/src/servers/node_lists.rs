@@ -132,7 +132,6 @@ async fn lock(redlock: &Redlock) {
     redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn both_programs_notice_that_their_lists_differ<A: Adapter>() {
     for (one, two, common) in LISTS {
         let servers = five();
@@ -159,7 +158,6 @@ pub(crate) async fn both_programs_notice_that_their_lists_differ<A: Adapter>() {
 }
 
 /// A server that restarts is another one. Programs with the same list, in another order, agree all the time.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn programs_with_the_same_servers_agree_across_restarts<A: Adapter>() {
     let servers = five();
     let warnings = Warnings::default();

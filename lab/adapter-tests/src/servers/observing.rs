@@ -25,10 +25,8 @@ fn commands(servers: &[RedisServer]) -> Vec<u64> {
     servers.iter().map(|server| of_observers.iter().map(|name| server.commandstats(name)).sum()).collect()
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn twenty_observers_see_each_holder_and_a_quiet_lock_costs_nothing<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     // The TTL is so long that no renewal falls into the test. A renewal is a change, which observers notice.
     let ttl = 10 * PATIENCE;
     let mut observers: Vec<_> = (0..OBSERVERS).map(|_| redlock.observe("a")).collect();
@@ -58,10 +56,8 @@ pub(crate) async fn twenty_observers_see_each_holder_and_a_quiet_lock_costs_noth
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_observer_sees_a_crashed_holder_expire_and_survives_restarts<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let ttl = Duration::from_secs(2);
     let mut observer = redlock.observe("a");
     drop(redlock.lock("a", ttl).owner("one").await.unwrap().forget());
@@ -81,7 +77,6 @@ pub(crate) async fn an_observer_sees_a_crashed_holder_expire_and_survives_restar
     assert_eq!(None, next(&mut observer).await, "deleted");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_broken_lock_is_free_and_its_holder_learns_of_it<A: Adapter>() {
     let servers = five();
     let (redlock, stranger) = (warm::<A>(&servers).await, warm::<A>(&servers).await);

@@ -124,7 +124,6 @@ fn cut_power(servers: &[RedisServer]) -> Instant {
     off
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_a_power_cut_locks_are_granted_when_the_quarantine_is_over<A: Adapter>() {
     let servers = five();
     let before = program::<A>(&servers);
@@ -158,7 +157,6 @@ pub(crate) async fn after_a_power_cut_locks_are_granted_when_the_quarantine_is_o
     after.close().await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn after_a_power_cut_vouching_ends_the_quarantine<A: Adapter>() {
     let servers = five();
     let redlock = program::<A>(&servers);

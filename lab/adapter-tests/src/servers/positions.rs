@@ -32,7 +32,6 @@ async fn gave_up(redlock: &Redlock) -> Error {
     .await
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn three_waiters_are_counted_and_a_fourth_knows_its_position<A: Adapter>() {
     let servers = five();
     let holder = warm::<A>(&servers).await;
@@ -69,7 +68,6 @@ pub(crate) async fn three_waiters_are_counted_and_a_fourth_knows_its_position<A:
     nothing_left_of(&clients, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_waiter_that_died_long_ago_is_forgotten_although_others_wait<A: Adapter>() {
     let servers = five();
     let clients = [warm::<A>(&servers).await, warm::<A>(&servers).await];
@@ -100,7 +98,6 @@ pub(crate) async fn a_waiter_that_died_long_ago_is_forgotten_although_others_wai
 }
 
 /// With two of five servers down, the first denial decides an attempt, before contention is certain.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn waiters_have_their_places_while_two_servers_are_down<A: Adapter>() {
     let servers = five();
     let (down, up) = servers.split_at(2);
@@ -120,7 +117,6 @@ pub(crate) async fn waiters_have_their_places_while_two_servers_are_down<A: Adap
     nothing_left_of(&clients, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_the_rights_to_count_the_number_is_unknown<A: Adapter>() {
     let servers = five();
     let holder = warm::<A>(&servers).await;

@@ -35,7 +35,6 @@ fn assert_keys(server: &RedisServer, index: usize, names: &[&str]) {
     assert_eq!(expected, keys, "server {index}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn every_node_receives_keys_with_its_prefix<A: Adapter>() {
     let servers = five();
     let redlock = with_prefixes::<A>(&servers);
@@ -52,7 +51,6 @@ pub(crate) async fn every_node_receives_keys_with_its_prefix<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn counters_have_the_prefix_and_retention_of_their_node<A: Adapter>() {
     let servers = five();
     let redlock = with_prefixes::<A>(&servers);
@@ -73,7 +71,6 @@ pub(crate) async fn counters_have_the_prefix_and_retention_of_their_node<A: Adap
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn nodes_with_different_prefixes_on_one_server_do_not_exclude_each_other<A: Adapter>() {
     let server = RedisServer::start();
     let node = |index| A::node(server.url(), &options(index)).unwrap();
@@ -123,7 +120,6 @@ async fn interleaved<A: Adapter>(tasks: usize) {
     nothing_left(&other, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn claims_interleave_on_one_thread<A: Adapter>() {
     interleaved::<A>(8).await;
 }

@@ -107,10 +107,8 @@ async fn on_all(guard: &Guard, servers: &[RedisServer], command: &[&str]) -> Str
     servers[0].command(command)
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_stopped_process_learns_of_the_loss_before_its_work_continues<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let mut holders = [("run", "a"), ("keep", "b")]
         .map(|(how, resource)| Holder::start::<A>(&servers, how, &[resource, "1000"]));
     for holder in &mut holders {
@@ -138,10 +136,8 @@ pub(crate) async fn a_stopped_process_learns_of_the_loss_before_its_work_continu
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let lease = detached::<A>(&servers, "60000");
     // The keys remain, with less than their full TTL. On a busy machine, a minority was not connected in time, and
     // receives its key from the process that resumes the lease.
@@ -179,7 +175,6 @@ pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_fencing_token_is_passed_with_its_lease<A: Adapter>() {
     let servers = five();
     let lease = read_lease(Holder::start::<A>(&servers, "detach-fenced", &["a", "60000"]));
@@ -201,10 +196,8 @@ pub(crate) async fn a_fencing_token_is_passed_with_its_lease<A: Adapter>() {
     assert!(next.fencing_token() > Some(token), "{next:?}");
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_stale_lease_is_neither_resumed_nor_released_in_another_process<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let lease = detached::<A>(&servers, "300");
     let guard = redlock.lock("a", 6 * TTL).owner("new-holder").await.unwrap();
     let token = on_all(&guard, &servers, &["GET", "a"]).await;

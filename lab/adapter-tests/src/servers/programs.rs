@@ -45,10 +45,8 @@ pub(crate) async fn each_slot_has_one_holder_at_a_time_and_every_task_gets_one<A
     nothing_left_of(&clients, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_waiter_acquires_the_slot_that_a_program_in_another_language_releases<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let slots = redlock.slots("s", 2).unwrap();
     for server in &servers {
         assert_eq!("OK", server.command(&["SET", "s:slot:0", "by-hand", "NX", "PX", "60000"]));
@@ -78,7 +76,6 @@ async fn leads(leadership: &Leadership) {
     eventually("it leads", Duration::from_secs(30), async || leadership.is_leading()).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_leader_that_closes_is_replaced_at_once<A: Adapter>() {
     let servers = five();
     let (one, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
@@ -94,10 +91,8 @@ pub(crate) async fn a_leader_that_closes_is_replaced_at_once<A: Adapter>() {
     nothing_left(&other, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn leadership_ends_in_an_outage_and_returns_after_it<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let (leadership, run) = candidate(&redlock, Duration::from_secs(4));
     leads(&leadership).await;
     let lease = leadership.lease().unwrap();
@@ -112,7 +107,6 @@ pub(crate) async fn leadership_ends_in_an_outage_and_returns_after_it<A: Adapter
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_job_runs_once_a_period_on_one_of_two_machines<A: Adapter>() {
     let servers = five();
     let (one, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);

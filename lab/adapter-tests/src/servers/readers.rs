@@ -52,10 +52,8 @@ pub(crate) async fn readers_and_writers_exclude_each_other<A: Adapter>() {
     nothing_left_of(&clients, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_reader_is_kept_alive_extended_and_lost<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let lock = redlock.rw_lock("a").unwrap();
     let ttl = Duration::from_secs(3);
     let kept = lock.read(ttl).keep_alive(KeepAlive::new()).await.unwrap();
@@ -73,10 +71,8 @@ pub(crate) async fn a_reader_is_kept_alive_extended_and_lost<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn scripts_of_other_clients_neither_lock_nor_delete_a_key_of_readers<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let lock = redlock.rw_lock("a").unwrap();
     let guard = lock.read(TTL).await.unwrap();
     until(async || servers.iter().all(|server| server.command(&["TYPE", "a"]) == "zset")).await;
@@ -98,10 +94,8 @@ pub(crate) async fn scripts_of_other_clients_neither_lock_nor_delete_a_key_of_re
     assert!(lock.write(TTL).try_now().await.unwrap().is_none());
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_sorted_set_without_the_mark_is_no_lock_and_stays<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     for server in &servers {
         server.command(&["ZADD", "a", "1", "readers", "2", "x"]);
     }
@@ -116,10 +110,8 @@ pub(crate) async fn a_sorted_set_without_the_mark_is_no_lock_and_stays<A: Adapte
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn readers_and_writers_that_wait_are_notified<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let lock = redlock.rw_lock("a").unwrap();
     for server in &servers {
         assert_eq!("OK", server.command(&["SET", "a", "by-hand", "NX", "PX", "60000"]));

@@ -11,7 +11,6 @@ use crate::wait::until;
 /// A number of health checks. Their unanswered releases suffice to close the connection of a silent server.
 const UNANSWERED: usize = 3;
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_program_that_starts_while_a_minority_is_down_works<A: Adapter>() {
     let servers = five();
     servers[..2].iter().for_each(RedisServer::kill);
@@ -28,10 +27,8 @@ pub(crate) async fn a_program_that_starts_while_a_minority_is_down_works<A: Adap
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_node_that_recovers_votes_again_before_a_request_fails<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     // A client without locks sends nothing between its health checks. The other one repeats releases.
     let nodes: Vec<_> = servers.iter().map(|server| Arc::new(node_of::<A>(server))).collect();
     let shared = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn LockNode>);
@@ -57,7 +54,6 @@ pub(crate) async fn a_node_that_recovers_votes_again_before_a_request_fails<A: A
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn nodes_recover_when_a_wrong_password_is_corrected<A: Adapter>() {
     let servers = five();
     let urls = servers.iter().map(|server| server.url().replace("redis://", "redis://:swordfish@"));

@@ -76,7 +76,6 @@ async fn use_further_locks(redlock: &Redlock) {
     writer.release().await.unwrap();
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_documented_rights_are_enough<A: Adapter>() {
     let servers = five();
     create_user(&servers, &[]);
@@ -93,7 +92,6 @@ fn url(server: &RedisServer) -> String {
     server.url().replace("//", "//locks:secret@")
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_documented_rights_of_features_are_enough<A: Adapter>() {
     let servers = five();
     create_user(&servers, &["[fenced locks]", "[readers and writers]", "a URL with a database"]);
@@ -104,7 +102,6 @@ pub(crate) async fn the_documented_rights_of_features_are_enough<A: Adapter>() {
     nothing_denied(&servers);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_documented_rights_in_a_cluster_are_enough<A: Adapter>() {
     let cluster = Cluster::start();
     create_user(&cluster.servers, &["[clusters]"]);
@@ -115,7 +112,6 @@ pub(crate) async fn the_documented_rights_in_a_cluster_are_enough<A: Adapter>() 
     nothing_denied(&cluster.servers);
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn the_documented_rights_at_sentinels_are_enough<A: Adapter>() {
     let monitored = Monitored::start();
     let rules = rules_of("[Sentinel]");

@@ -59,10 +59,8 @@ fn delete_keys(servers: &[RedisServer], resource: &str) -> Instant {
     since
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_waiter_is_notified_of_a_release_in_another_language<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     set_keys(&servers, "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
     let since = delete_keys(&servers, "a");
@@ -70,7 +68,6 @@ pub(crate) async fn a_waiter_is_notified_of_a_release_in_another_language<A: Ada
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn waiters_do_not_poll_for_a_lock_on_a_bare_quorum_with_a_hung_node<A: Adapter>() {
     let servers = five();
     let (holder, redlock) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
@@ -92,7 +89,6 @@ pub(crate) async fn waiters_do_not_poll_for_a_lock_on_a_bare_quorum_with_a_hung_
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn restarted_nodes_are_watched_again<A: Adapter>() {
     let servers: Vec<_> = (0..5).map(|_| RedisServer::builder().persistent(true).start()).collect();
     let redlock = warm::<A>(&servers).await;
@@ -110,10 +106,8 @@ pub(crate) async fn restarted_nodes_are_watched_again<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_cut_connection_does_not_mean_a_free_lock_and_is_watched_again<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     set_keys(&servers, "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
     let (watches, attempts): (Vec<_>, Vec<_>) =
@@ -134,7 +128,6 @@ pub(crate) async fn a_cut_connection_does_not_mean_a_free_lock_and_is_watched_ag
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_tracking_waiters_poll_and_each_node_warns_once<A: Adapter>() {
     let servers = five();
     for server in &servers {
@@ -172,7 +165,6 @@ pub(crate) async fn without_tracking_waiters_poll_and_each_node_warns_once<A: Ad
 }
 
 /// The server tracks a single key, so it reports every other watched key as changed at once.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_tracking_table_of_one_key_causes_no_hot_loop<A: Adapter>() {
     let servers = five();
     for server in &servers {
@@ -203,10 +195,8 @@ pub(crate) async fn a_tracking_table_of_one_key_causes_no_hot_loop<A: Adapter>()
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn flushed_servers_notify_a_waiter<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     set_keys(&servers, "a");
     let waiter = Waiter::start(&redlock, &servers, "a").await;
     let since = Instant::now();
@@ -220,7 +210,6 @@ pub(crate) async fn flushed_servers_notify_a_waiter<A: Adapter>() {
 }
 
 /// With `NOLOOP`, the writes of the holder would end the watch of another task without a notification.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_waiter_is_notified_of_writes_over_its_connection<A: Adapter>() {
     let servers = five();
     let redlock = builder::<A>(&servers).node_timeout(NODE_TIMEOUT).local_queue(false).build().unwrap();
@@ -240,10 +229,8 @@ pub(crate) async fn a_waiter_is_notified_of_writes_over_its_connection<A: Adapte
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn claims_in_either_order_do_not_wait_for_each_other<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let rounds = |names: [&'static str; 2]| {
         let redlock = redlock.clone();
         tokio::spawn(async move {

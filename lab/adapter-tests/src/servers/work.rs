@@ -31,7 +31,6 @@ pub(crate) fn work_that_blocks_a_worker_for_several_ttls_keeps_the_lock<A: Adapt
 }
 
 /// Blocks the only thread, so that nothing can renew the lock.
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_ends_with_an_error_and_its_output<
     A: Adapter,
 >() {
@@ -63,10 +62,8 @@ pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_ends_with_
     nothing_left(&client, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn work_on_a_blocking_thread_keeps_the_lock<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let ttl = Duration::from_secs(3);
     let work = async |lease: Lease| {
         tokio::task::spawn_blocking(move || std::thread::sleep(3 * ttl)).await.unwrap();
@@ -76,10 +73,8 @@ pub(crate) async fn work_on_a_blocking_thread_keeps_the_lock<A: Adapter>() {
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn an_error_of_the_work_is_returned_even_if_the_release_fails<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let work = async |_| Err::<(), _>("disk full");
     assert_eq!(Err("disk full"), redlock.lock("a", TTL).run(work).await.unwrap());
     assert_eq!(Vec::<String>::new(), keys(&servers));
@@ -93,10 +88,8 @@ pub(crate) async fn an_error_of_the_work_is_returned_even_if_the_release_fails<A
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_panic_of_the_work_propagates_and_the_lock_is_released<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let handle = redlock.clone();
     let task = tokio::spawn(async move {
         let work = async |_| {
@@ -110,10 +103,8 @@ pub(crate) async fn a_panic_of_the_work_propagates_and_the_lock_is_released<A: A
     nothing_left(&redlock, &servers).await;
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn dropped_work_leaves_no_key<A: Adapter>() {
-    let servers = five();
-    let redlock = warm::<A>(&servers).await;
+    let (servers, redlock) = warm_five::<A>().await;
     let running = redlock.lock("a", TTL).run(async |_| pending::<()>().await);
     let locked =
         eventually("the resource is locked", Duration::from_secs(30), async || keys(&servers).len() == 5);
