@@ -86,9 +86,6 @@ impl<K: Kind> Guard<K> {
     /// can no longer succeed: the lock is lost, or [superseded](crate::ErrorKind::Superseded). The lease's
     /// [`state`](Lease::state) shows the progress, and [`lost`](Lease::lost) reports the loss.
     ///
-    /// If the last renewal failed, the task also deletes the lock's keys when the validity ends. Some nodes may have
-    /// carried out a renewal that failed, and would otherwise deny other clients for up to a TTL more.
-    ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;

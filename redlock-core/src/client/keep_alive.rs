@@ -3,7 +3,7 @@
 //! [`renewal`](crate::decide::renewal) decides when to renew. Renewals come one after the other, and each ends when the
 //! lease does, so none is sent after a release. The task does not report losses: a task that waits for a loss reads the
 //! clock itself. Thus if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
-//! lease, and ends with it. If the lease is lost, it releases what the renewals may have left.
+//! lease, and ends with it.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -20,7 +20,6 @@ use crate::node::ConnectionId;
 use crate::queue::limiter::Permit;
 use crate::round::extend::Extension;
 use crate::round::nodes::Peer;
-use crate::round::release;
 use crate::runtime::{first, random, sleep_until_or};
 use crate::telemetry;
 use crate::types::error::ErrorKind;
@@ -145,7 +144,6 @@ pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
         not_beyond,
         extensions_left: settings.max_extensions,
         is_first: true,
-        has_failed: false,
         connections: connections(lease),
         done: false,
     };
@@ -177,8 +175,6 @@ struct RenewalTask {
     extensions_left: Option<u32>,
     /// `true` until the lease has been renewed.
     is_first: bool,
-    /// `true` if the last renewal failed.
-    has_failed: bool,
     /// The connections over which the last renewal was sent, by node.
     connections: SmallVec<[Option<ConnectionId>; 5]>,
     /// `true` once there is nothing left to do.
@@ -191,31 +187,6 @@ impl RenewalTask {
     async fn run(mut self) {
         self.renew().await;
         self.done = true;
-        if self.is_left_over().await {
-            release::begin_of_lost(&self.lease.handle, &self.lease.record);
-        }
-    }
-
-    /// Waits until the validity has ended; `false` if the owner ends the lease, or nothing can be left of it.
-    ///
-    /// A renewal to which too few nodes replied may have kept the keys on some of them. If the owner does not drop its
-    /// guard after the loss, these keys would be in the way of other clients for another TTL.
-    async fn is_left_over(&self) -> bool {
-        if !self.has_failed {
-            return false;
-        }
-        loop {
-            let changed = self.lease.record.listen();
-            if !self.lease.record.has_keep_alive(self.epoch) {
-                return false;
-            }
-            let now = self.now();
-            if self.lease.record.remaining(now).is_zero() {
-                return true;
-            }
-            let deadline = self.lease.record.term().0;
-            sleep_until_or(&*self.lease.handle.runtime, deadline, changed).await;
-        }
     }
 
     async fn renew(&mut self) {
@@ -232,7 +203,6 @@ impl RenewalTask {
                 let failed = result.as_ref().is_err_and(|failure| failure.kind() == ErrorKind::NoQuorum);
                 self.lease.handle.limiter.renewals_fail(failed);
                 drop(permit);
-                self.has_failed = result.is_err();
                 match result {
                     Ok(()) => {
                         telemetry::renewed(&self.lease.record.claim);

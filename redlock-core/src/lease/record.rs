@@ -363,9 +363,8 @@ impl Record {
         woken.is_some_and(|woken| !woken.is_empty())
     }
 
-    /// Ends the present keep-alive. The expiry is not reported as a loss.
-    pub(crate) fn let_expire(&self) {
-        self.next_epoch();
+    /// Reports no loss of this lease, which the user does not know.
+    pub(crate) fn report_no_loss(&self) {
         self.with(|state| state.loss_logged = true);
     }
 
@@ -375,11 +374,6 @@ impl Record {
             state.epoch += 1;
             state.epoch
         })
-    }
-
-    /// Returns whether the keep-alive with this number is in effect, and the owner has not ended the lease.
-    pub(crate) fn has_keep_alive(&self, epoch: u64) -> bool {
-        self.with(|state| state.epoch == epoch && !state.released)
     }
 
     /// Returns whether the keep-alive with this number is to continue.

@@ -39,28 +39,13 @@ pub(crate) struct Release {
     in_order: Option<Counts>,
     /// True from the first release on.
     is_sent: bool,
-    /// True if logs and metrics show the outcome.
-    is_recorded: bool,
 }
 
 /// Ends a lease, and prepares its releases.
 pub(crate) fn begin(nodes: &Arc<Nodes>, record: &Arc<Record>) -> Run<Release> {
     let now = nodes.now();
-    carry_out(nodes, Release::new(nodes.rules, Arc::clone(record), now), now)
-}
-
-/// Releases what is left of a lost lease, in the background.
-///
-/// Logs and metrics do not show it: they show the release by the owner, which follows once the guard is dropped.
-pub(crate) fn begin_of_lost(nodes: &Arc<Nodes>, record: &Arc<Record>) {
-    let now = nodes.now();
-    let round = Release { is_recorded: false, ..Release::new(nodes.rules, Arc::clone(record), now) };
-    carry_out(nodes, round, now).in_background();
-}
-
-fn carry_out(nodes: &Arc<Nodes>, round: Release, now: Instant) -> Run<Release> {
-    let span = telemetry::release(&round.record.claim);
-    run(nodes, round, now, nodes.rules.node_timeout, span)
+    let round = Release::new(nodes.rules, Arc::clone(record), now);
+    run(nodes, round, now, nodes.rules.node_timeout, telemetry::release(&record.claim))
 }
 
 impl Release {
@@ -77,7 +62,6 @@ impl Release {
             votes: rules.votes(now),
             in_order: None,
             is_sent: false,
-            is_recorded: true,
         }
     }
 
@@ -142,9 +126,7 @@ impl Round for Release {
     fn result(&mut self, _now: Instant, _io: &mut Io<()>) -> Option<Self::Output> {
         let outcome = self.outcome()?;
         self.record.leave_queue();
-        if self.is_recorded {
-            telemetry::released(&self.record.claim, outcome.as_ref().copied().map_err(Failure::kind));
-        }
+        telemetry::released(&self.record.claim, outcome.as_ref().copied().map_err(Failure::kind));
         Some(outcome)
     }
 

@@ -260,35 +260,6 @@ fn a_hung_majority_is_reported_before_the_deadline() {
     }
 }
 
-/// Failed renewals keep the keys of a minority alive, and the guard of a lost lock may never be dropped.
-#[test]
-fn what_failed_renewals_left_is_released_when_the_validity_ends() {
-    with_five(async |world| {
-        let guard = keep_alive_lock(&world).await;
-        world.nodes[2..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
-
-        world.sleep(guard.remaining() - Duration::from_millis(1)).await;
-        assert_eq!(5, world.keys(), "other clients are excluded as long as the lock is valid");
-        world.sleep(Duration::from_millis(1)).await;
-        world.settle().await;
-        assert_eq!(0, world.keys());
-        assert_eq!(LeaseState::Lost(Loss::Unreachable), guard.state());
-        assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
-    });
-}
-
-#[test]
-fn what_failed_renewals_left_of_a_forgotten_lock_is_not_released() {
-    with_five(async |world| {
-        let guard = keep_alive_lock(&world).await;
-        world.nodes[2..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
-        assert_eq!(LeaseState::AtRisk, guard.changed().await);
-        drop(guard.forget());
-        world.sleep(3 * TTL).await;
-        assert_eq!([0; 5], *world.request_counts(Operation::Release));
-    });
-}
-
 #[test]
 fn a_majority_that_restarted_empty_is_reported_by_the_next_renewal() {
     with_five(async |world| {

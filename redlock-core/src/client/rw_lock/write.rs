@@ -49,9 +49,10 @@ async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPol
         ..request.clone()
     };
     let gate = gate.attempt_until_acquired(handle.now(), policy).await?;
+    gate.lease().record.report_no_loss();
     let held = request.attempt_until_acquired(handle.now(), policy).await?;
     // From now on the lock itself keeps readers out, so the gate may expire.
-    gate.lease().record.let_expire();
+    gate.lease().record.next_epoch();
     held.lease().record.keep_gate(gate);
     Ok(held)
 }
