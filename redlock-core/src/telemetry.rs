@@ -247,7 +247,7 @@ pub(crate) fn built() {
 
 /// Starts the counters of losses at zero.
 ///
-/// A monitoring system counts increases, and does not see the first loss if it creates the counter.
+/// A monitoring system counts increases, so it does not see a loss that creates its counter.
 #[cfg(feature = "metrics")]
 fn losses_begin(label: Option<&'static str>) {
     for loss in [Loss::Expired, Loss::Unreachable, Loss::Superseded, Loss::Revoked { holder: None }] {

@@ -289,10 +289,6 @@ impl Record {
             (before, state.waited_in_line)
         });
         self.has_ended(&before, now);
-        // The owner may not have looked at the lease since it expired. That of another process is unknown here.
-        if before.ttl().is_some() && before.ended().is_none() && before.remaining(now).is_zero() {
-            self.look(now);
-        }
         let outcome = match before.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,
             // A detachment that was not completed: the lease was valid until its deadline.
@@ -322,6 +318,10 @@ impl Record {
         self.notify();
         if before.ended().is_none() && before.ttl().is_some() {
             telemetry::held(&self.claim, now.min(before.deadline()).saturating_duration_since(self.since));
+            // The owner may not have looked at the lease since it expired.
+            if before.remaining(now).is_zero() {
+                self.look(now);
+            }
         }
     }
 
@@ -363,7 +363,7 @@ impl Record {
         woken.is_some_and(|woken| !woken.is_empty())
     }
 
-    /// Reports no loss of this lease, which the user does not know.
+    /// Excludes the lease from the reported losses: it is not a lock that the user has requested.
     pub(crate) fn report_no_loss(&self) {
         self.with(|state| state.loss_logged = true);
     }

@@ -11,13 +11,17 @@ use redlock_core::node::Ttl;
 use redlock_core::{Error, JobOutcome, KeepAlive, ReleaseOutcome};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
-/// Counters that are not zero, and durations in whole milliseconds. The key is the name of the metric with its labels.
+/// Counters and durations in whole milliseconds, without losses that have not occurred.
+///
+/// The key is the name of the metric with its labels.
 struct Numbers(BTreeMap<String, Vec<u64>>);
 
 impl Numbers {
     fn of(snapshotter: &Snapshotter) -> Self {
         let metrics = snapshotter.snapshot().into_vec().into_iter();
-        let metrics = metrics.filter(|(_, _, _, value)| *value != DebugValue::Counter(0));
+        let has_occurred =
+            |key: &str, value: &DebugValue| key != "redlock_losses_total" || *value != DebugValue::Counter(0);
+        let metrics = metrics.filter(|(key, _, _, value)| has_occurred(key.key().name(), value));
         let numbers = metrics.map(|(key, _, _, value)| {
             let labels: Vec<_> =
                 key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
@@ -39,6 +43,11 @@ impl Numbers {
     fn take(&mut self, metric: &str) -> Vec<u64> {
         let Self(numbers) = self;
         numbers.remove(metric).unwrap_or_else(|| panic!("no {metric} in {numbers:#?}"))
+    }
+
+    fn no_loss(&self) {
+        let losses: Vec<_> = self.0.keys().filter(|name| name.starts_with("redlock_losses_total")).collect();
+        assert!(losses.is_empty(), "{losses:?}");
     }
 
     /// Removes and returns the response times of all nodes.
@@ -172,13 +181,43 @@ fn a_writer_that_had_to_wait_loses_nothing() {
         let mut numbers = Numbers::of(&recorder);
         assert_eq!(2, numbers.take("redlock_releases_total outcome=released").iter().sum::<u64>());
         assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=already_expired"), "the gate");
-        let losses: Vec<_> =
-            numbers.0.keys().filter(|name| name.starts_with("redlock_losses_total")).collect();
-        assert!(losses.is_empty(), "{losses:?}");
+        numbers.no_loss();
     });
 }
 
-/// A monitoring system does not see the first loss if it creates the counter.
+/// The lock that keeps readers out expires while the writer waits, and the writer gives up.
+#[test]
+fn a_writer_that_gives_up_loses_nothing() {
+    recorded(async |world, recorder| {
+        let lock = world.redlock.rw_lock("a").unwrap();
+        let reader = lock.read(TTL).await.unwrap();
+        let there = world.clone();
+        world.spawn(async move {
+            there.sleep(500 * MS).await;
+            there.nodes[2..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
+        });
+        assert!(lock.write(TTL).max_wait(TTL / 2).await.is_err());
+        drop(reader);
+        world.settle().await;
+        Numbers::of(&recorder).no_loss();
+    });
+}
+
+/// A lock that has expired is not detached, and counts as lost.
+#[test]
+fn a_lock_that_expired_before_it_is_detached_or_kept_is_lost() {
+    recorded(async |world, recorder| {
+        let one = world.redlock.lock("a", TTL).await.unwrap();
+        let two = world.redlock.lock("b", TTL).await.unwrap();
+        world.sleep(TTL).await;
+        drop(one.detach().await);
+        two.keep_for(TTL).await.unwrap_err();
+        world.settle().await;
+        assert_eq!(vec![2], Numbers::of(&recorder).take("redlock_losses_total reason=expired"));
+    });
+}
+
+/// A monitoring system does not see a loss that creates its counter.
 #[test]
 fn counters_of_losses_begin_at_zero() {
     recorded(async |world, recorder| {

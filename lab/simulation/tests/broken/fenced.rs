@@ -365,7 +365,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Sets the time of each resource, whoever holds it.
+    /// Sets the time of each resource that anybody holds.
     fn rearm(&self) {
         for resource in self.claim.resources() {
             if let Some(holder) = self.memory.holder(resource) {
