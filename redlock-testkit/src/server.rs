@@ -8,6 +8,7 @@
 mod builder;
 mod console;
 mod directory;
+mod port;
 mod process;
 
 use std::fmt;
@@ -17,7 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use self::builder::RedisServerBuilder;
 pub use self::console::{Console, Reply};
 use self::directory::Directory;
-use self::process::{Failed, Process, free_port};
+use self::port::Port;
+use self::process::{Failed, Process};
 
 /// A `redis-server` or `valkey-server` process for a test.
 ///
@@ -36,11 +38,11 @@ use self::process::{Failed, Process, free_port};
 /// assert_eq!("PONG", servers[0].command(&["PING"]));
 /// ```
 pub struct RedisServer {
-    // Dropped in this order: the server first, then its directory.
+    // Dropped in this order: the server first, then its directory and its port.
     process: Mutex<Option<Process>>,
     directory: Directory,
     builder: RedisServerBuilder,
-    port: u16,
+    port: Port,
 }
 
 impl RedisServer {
@@ -95,8 +97,8 @@ impl RedisServer {
         let directory = Directory::new();
         // Another process may take a port between the check and the server's start: the next one is tried.
         for _ in 0..20 {
-            let port = free_port();
-            match Process::start(&builder, port, directory.path()) {
+            let port = Port::reserve();
+            match Process::start(&builder, port.number(), directory.path()) {
                 Ok(process) => return Self { process: Mutex::new(Some(process)), directory, builder, port },
                 Err(Failed::PortTaken) => {}
                 Err(Failed::Otherwise(message)) => panic!("{message}"),
@@ -114,7 +116,7 @@ impl RedisServer {
     /// assert!(std::net::TcpStream::connect(address).is_ok());
     /// ```
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Returns `redis://127.0.0.1:port`, with the password if there is one.
@@ -127,7 +129,7 @@ impl RedisServer {
     pub fn url(&self) -> String {
         let login =
             self.builder.password.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
-        format!("redis://{}127.0.0.1:{}", login.unwrap_or_default(), self.port)
+        format!("redis://{}127.0.0.1:{}", login.unwrap_or_default(), self.port())
     }
 
     /// Returns the path of its Unix socket.
@@ -284,7 +286,7 @@ impl RedisServer {
     /// assert_eq!("PONG", server.authenticated("rotated").command(&["PING"]));
     /// ```
     pub fn authenticated(&self, password: impl Into<String>) -> Console {
-        Console { port: self.port, password: Some(password.into()) }
+        Console { port: self.port(), password: Some(password.into()) }
     }
 
     /// Returns all keys, sorted. Characters that are not printable ASCII are escaped.
@@ -341,17 +343,17 @@ impl RedisServer {
         let mut process = self.process();
         *process = None;
         before();
-        match Process::start(&self.builder, self.port, self.directory.path()) {
+        match Process::start(&self.builder, self.port(), self.directory.path()) {
             Ok(started) => *process = Some(started),
             Err(Failed::PortTaken) => {
-                panic!("cannot restart the server: port {} was taken by another process", self.port)
+                panic!("cannot restart the server: port {} was taken by another process", self.port())
             }
             Err(Failed::Otherwise(message)) => panic!("{message}"),
         }
     }
 
     fn console(&self) -> Console {
-        Console { port: self.port, password: self.builder.password.clone() }
+        Console { port: self.port(), password: self.builder.password.clone() }
     }
 
     /// The process either exists or not, so a poisoned lock is safe to use.
@@ -364,7 +366,10 @@ impl RedisServer {
 impl fmt::Debug for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let alive = self.process().is_some();
-        f.debug_struct("RedisServer").field("port", &self.port).field("alive", &alive).finish_non_exhaustive()
+        f.debug_struct("RedisServer")
+            .field("port", &self.port())
+            .field("alive", &alive)
+            .finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,6 @@
 //! first. The server therefore counts as ready only when it reports the process id of this child.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -152,12 +151,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Returns a port on which no process listens at the moment.
-pub(super) fn free_port() -> u16 {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    bound.expect("the loopback interface has a free port").port()
 }
 
 fn program(builder: &RedisServerBuilder) -> String {
