@@ -12,10 +12,11 @@ use crate::round::engine::run;
 use crate::round::keep::Keep;
 use crate::round::release;
 use crate::telemetry::{self, Counted};
+use crate::types::claim::Claim;
 use crate::types::detached::DetachedLease;
 use crate::types::error::{Error, ErrorKind};
-use crate::types::lease_state::Loss;
 use crate::types::report::ReleaseOutcome;
+use crate::types::token::Token;
 
 /// A guard that releases its lock on [`release`](Guard::release) or on drop.
 ///
@@ -86,6 +87,9 @@ impl<K: Kind> Guard<K> {
     /// can no longer succeed: the lock is lost, or [superseded](crate::ErrorKind::Superseded). The lease's
     /// [`state`](Lease::state) shows the progress, and [`lost`](Lease::lost) reports the loss.
     ///
+    /// Nodes may have carried out a renewal that failed. Thus after a failed renewal, the task deletes the keys when the
+    /// validity of the lost lock has ended, even if the guard still exists.
+    ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
     /// let guard = redlock.lock("report", ttl).await?;
@@ -153,7 +157,7 @@ impl<K: Owned> Guard<K> {
     ///
     /// Renewals end. Then the keys get this time to live on all nodes, even if it is shorter than before. Use it after
     /// a job that is to run once a period: see [Patterns]. On this side the lock counts as
-    /// [lost](Loss::Detached).
+    /// [lost](crate::Loss::Detached).
     ///
     /// `rest` is at least 10 ms, and at most 24 days less one second. The keys live at least this long even on servers
     /// whose clocks are fast by the [clock drift factor](crate::Builder::clock_drift_factor), or by 500 ms in all, if
@@ -193,13 +197,12 @@ impl<K: Owned> Guard<K> {
         let (handle, record) = (&lease.handle, &lease.record);
         let ttl = handle.rules.drift.kept_ttl(rest)?;
         handle.check_keep()?;
-        if !self.is_held() {
+        // The lock may also be lost between the two.
+        if !self.is_held() || !self.end_here().await {
             let resources = record.claim.all_resources();
             let message = format!("cannot keep the lock on {resources}: it is no longer held");
             return Err(Error::new(ErrorKind::Lost, message));
         }
-        // Ends the renewals, and waits for writes that have not settled.
-        drop(self.detach().await);
         let (start, limit) = (handle.now(), handle.rules.node_timeout.min(ttl.as_duration()));
         let round = Keep::new(handle.rules, record.claim.clone(), ttl, start);
         let kept = run(handle, round, start, limit, telemetry::extension(&record.claim)).await;
@@ -209,11 +212,14 @@ impl<K: Owned> Guard<K> {
     /// Detaches the lock, so that another task, process or machine can resume it.
     ///
     /// The other side continues with [`Redlock::resume`]. Keep-alive stops, and the keys keep the rest of their TTL. On
-    /// this side the lock counts as [lost](Loss::Detached).
+    /// this side the lock counts as [lost](crate::Loss::Detached).
     ///
     /// Waits for writes of the acquisition and of refills that are still in flight, for at most two node timeouts. If
     /// the outcome of a write stays unknown, it is not cleaned up, because that could delete the resumed lock. Its key
     /// expires with its TTL.
+    ///
+    /// If [keep-alive](Guard::keep_alive) has begun to delete the keys of a lock that was lost, the detached lease has a
+    /// new token. It can never be resumed, because its lock would be deleted.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
@@ -229,14 +235,28 @@ impl<K: Owned> Guard<K> {
     /// If this future is dropped before it completes, the lock is released in the background.
     ///
     /// [`Redlock::resume`]: crate::Redlock::resume
-    pub async fn detach(mut self) -> DetachedLease {
+    pub async fn detach(self) -> DetachedLease {
+        let lease = self.lease();
+        let is_complete = self.end_here().await;
+        let mut detached = lease.record.detached();
+        if !is_complete {
+            let token = Token::random(|bytes| lease.handle.runtime.fill_random(bytes), None);
+            detached.claim = Claim::new(detached.claim.all_resources().clone(), token);
+        }
+        detached
+    }
+
+    /// Ends the lease here without a release, and waits for its writes.
+    ///
+    /// Returns `false` if it was lost before, and its keys are being deleted.
+    async fn end_here(mut self) -> bool {
         let Lease { handle, record } = &self.held.lease;
         let now = handle.now();
-        record.lose(Loss::Detached, now);
+        let is_complete = record.detach(now);
         // Two timeouts, because a delayed process gives its requests slightly more time than one.
         self.writes_ended(now + 2 * handle.rules.node_timeout).await;
         self.held.released = true;
-        record.detached()
+        is_complete
     }
 
     /// Returns the guard without what its kind knows, for code that handles several kinds.

@@ -4,6 +4,10 @@
 //! lease does, so none is sent after a release. The task does not report losses: a task that waits for a loss reads the
 //! clock itself. Thus if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
 //! lease, and ends with it.
+//!
+//! A renewal to which too few nodes replied may have kept the keys on some of them for another TTL. The owner of a lost
+//! lock may not drop its guard soon, and these keys would deny other clients until then. Thus the task releases such a
+//! lock when its validity has ended.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,10 +20,12 @@ use crate::decide::concurrency::Class;
 use crate::decide::lease_status::Degraded;
 use crate::decide::renewal;
 use crate::lease::peer::LeasePeer;
+use crate::lease::record::Leftover;
 use crate::node::ConnectionId;
 use crate::queue::limiter::Permit;
 use crate::round::extend::Extension;
 use crate::round::nodes::Peer;
+use crate::round::release;
 use crate::runtime::{first, random, sleep_until_or};
 use crate::telemetry;
 use crate::types::error::ErrorKind;
@@ -187,6 +193,20 @@ impl RenewalTask {
     async fn run(mut self) {
         self.renew().await;
         self.done = true;
+        self.release_leftover().await;
+    }
+
+    /// Releases what failed renewals may have left, once the validity has ended.
+    async fn release_leftover(&self) {
+        let Lease { handle, record } = &self.lease;
+        loop {
+            let changed = record.listen();
+            match record.end_of_lost(self.epoch, self.now()) {
+                Leftover::Excluding(until) => sleep_until_or(&*handle.runtime, until, changed).await,
+                Leftover::Release(ending) => return release::begin_of_lost(handle, record, ending),
+                Leftover::Nothing => return,
+            }
+        }
     }
 
     async fn renew(&mut self) {

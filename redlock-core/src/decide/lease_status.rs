@@ -130,14 +130,22 @@ impl LeaseStatus {
         }
     }
 
-    /// Ends the lease for a reason other than time. The first reason stays.
-    pub(crate) fn end(&mut self, loss: Loss, now: Instant) {
+    /// Returns whether nodes may keep the lease's keys for longer than its validity: the last extension failed, and some
+    /// nodes may have carried it out.
+    pub(crate) fn may_leave_keys(&self) -> bool {
+        self.degraded.is_some() || matches!(self.ended, Some(Loss::Revoked { .. }))
+    }
+
+    /// Ends the lease for a reason other than time, and returns the status before. The first reason stays.
+    pub(crate) fn end(&mut self, loss: Loss, now: Instant) -> Self {
+        let before = self.clone();
         if self.ended.is_none() {
             self.ended = Some(match self.state(now) {
                 LeaseState::Lost(earlier) if self.ttl.is_some() => earlier,
                 _ => loss,
             });
         }
+        before
     }
 }
 
@@ -275,7 +283,7 @@ mod tests {
                         prop_assert_eq!(lost.is_none(), granted);
                     }
                     Event::Doubt(doubt) => status.degrade(doubt, at(now)),
-                    Event::End => status.end(Loss::Released, at(now)),
+                    Event::End => drop(status.end(Loss::Released, at(now))),
                 }
                 prop_assert!(status.deadline() >= deadline);
                 deadline = status.deadline();

@@ -25,7 +25,7 @@ use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::place::Place;
 use crate::types::report::{Outcome, ReleaseOutcome};
-use crate::types::token::Token;
+use crate::types::token::{Fingerprint, Token};
 use crate::types::ttl::Ttl;
 
 /// The state of one lock, shared by its guard, its views, its rounds and its tasks.
@@ -45,8 +45,7 @@ pub(crate) struct Record {
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct State {
     pub(crate) status: LeaseStatus,
-    /// `true` once releases may be sent: no write begins afterwards.
-    pub(crate) released: bool,
+    pub(crate) phase: Phase,
     /// The number of the keep-alive that is in effect.
     epoch: u64,
     /// `true` once the loss was logged.
@@ -59,6 +58,34 @@ pub(crate) struct State {
     pub(crate) votes: Option<Votes>,
     /// The time of a reservation, if the request waited among those of other processes.
     pub(crate) waited_in_line: Option<Duration>,
+}
+
+/// What may be sent for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum Phase {
+    /// Everything but releases.
+    Open,
+    /// Nothing. The process that resumes the lease may release it, and nothing may be sent after that.
+    Detached,
+    /// Releases: no write begins any more.
+    Released,
+}
+
+/// What the keep-alive of a lease that it no longer renews has to do.
+pub(crate) enum Leftover {
+    /// Failed renewals may have left keys, and the lease has ended for their release.
+    Release(Ending),
+    /// They may have left keys, but other clients are excluded until this time.
+    Excluding(Instant),
+    /// Nothing is left, or the owner sees to it.
+    Nothing,
+}
+
+/// What is known about a lease when it ends for its release.
+pub(crate) struct Before {
+    status: LeaseStatus,
+    waited_in_line: Option<Duration>,
 }
 
 /// The end of a lease by its release.
@@ -98,7 +125,7 @@ impl State {
     fn new(nodes: usize) -> Self {
         Self {
             status: LeaseStatus::none(),
-            released: false,
+            phase: Phase::Open,
             epoch: 0,
             loss_logged: false,
             peers: SmallVec::from_elem(LeasePeer::default(), nodes),
@@ -130,10 +157,18 @@ impl State {
     }
 
     /// Ends the lease: from now on no write begins, and each node has a release to send.
-    pub(crate) fn end(&mut self, now: Instant) {
-        self.released = true;
-        self.peers.iter_mut().for_each(LeasePeer::begin_release);
-        self.status.end(Loss::Released, now);
+    ///
+    /// A second end changes nothing: the first one sees to every write.
+    pub(crate) fn end(&mut self, now: Instant) -> Before {
+        if mem::replace(&mut self.phase, Phase::Released) != Phase::Released {
+            self.peers.iter_mut().for_each(LeasePeer::begin_release);
+        }
+        Before { status: self.status.end(Loss::Released, now), waited_in_line: self.waited_in_line }
+    }
+
+    /// Returns whether no write may begin any more.
+    pub(crate) fn is_released(&self) -> bool {
+        self.phase != Phase::Open
     }
 
     /// Takes the unconfirmed release on a node, in order to follow it up.
@@ -236,7 +271,7 @@ impl Record {
     }
 
     pub(crate) fn is_released(&self) -> bool {
-        self.with(|state| state.released)
+        self.with(|state| state.is_released())
     }
 
     /// Returns the data that another process needs to resume the lease.
@@ -266,28 +301,59 @@ impl Record {
         self.change(|state| state.status.degrade(degraded, now));
     }
 
-    /// Ends the lease for a reason other than time and its release.
-    pub(crate) fn lose(&self, loss: Loss, now: Instant) {
-        let before = self.with(|state| {
-            // The process that resumes the lease may release it, and nothing may be sent after that.
-            state.released |= loss == Loss::Detached;
-            let before = state.status.clone();
-            state.status.end(loss, now);
-            before
+    /// Ends the lease because its keys are gone.
+    pub(crate) fn revoke(&self, holder: Option<Fingerprint>, now: Instant) {
+        let before = self.with(|state| state.status.end(Loss::Revoked { holder }, now));
+        self.has_ended(&before, now);
+        self.leave_queue();
+    }
+
+    /// Ends the lease here, so that it can be resumed elsewhere.
+    ///
+    /// Returns `false` if its keys are being deleted, because it was lost.
+    pub(crate) fn detach(&self, now: Instant) -> bool {
+        let (before, is_complete) = self.with(|state| {
+            let is_complete = state.phase != Phase::Released;
+            if is_complete {
+                state.phase = Phase::Detached;
+            }
+            (state.status.end(Loss::Detached, now), is_complete)
         });
         self.has_ended(&before, now);
         self.leave_queue();
+        is_complete
     }
 
     /// Ends the lease for its release.
     ///
     /// The next task of this process has its turn when the releases are sent, or confirmed.
     pub(crate) fn end(&self, now: Instant) -> Ending {
-        let (before, reserved_for) = self.with(|state| {
-            let before = state.status.clone();
-            state.end(now);
-            (before, state.waited_in_line)
+        let before = self.with(|state| state.end(now));
+        self.ending(before, now)
+    }
+
+    /// Ends the lease for its release if it is lost, and the keep-alive with this number may have left keys.
+    ///
+    /// This is one step, because the owner may release, detach or forget the lease at the same time.
+    pub(crate) fn end_of_lost(&self, epoch: u64, now: Instant) -> Leftover {
+        let ended = self.with(|state| {
+            if state.epoch != epoch || state.is_released() || !state.status.may_leave_keys() {
+                return Err(Leftover::Nothing);
+            }
+            if !state.status.remaining(now).is_zero() {
+                return Err(Leftover::Excluding(state.status.deadline()));
+            }
+            Ok(state.end(now))
         });
+        match ended {
+            Ok(before) => Leftover::Release(self.ending(before, now)),
+            Err(leftover) => leftover,
+        }
+    }
+
+    /// Completes an end of the lease for its release.
+    fn ending(&self, before: Before, now: Instant) -> Ending {
+        let Before { status: before, waited_in_line: reserved_for } = before;
         self.has_ended(&before, now);
         let outcome = match before.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,

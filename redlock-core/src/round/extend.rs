@@ -104,7 +104,7 @@ impl Extend {
             }
             Decision::Lost(Some(cause @ Lost::Denied)) => {
                 let holder = self.votes.holder().map(Token::fingerprint);
-                record.lose(Loss::Revoked { holder }, now);
+                record.revoke(holder, now);
                 let failure = Failure::of_lease(Aim::Extend, cause, self.votes.clone());
                 Some(Err(match record.look(now).state {
                     LeaseState::Lost(loss) => failure.with_loss(loss),
@@ -133,7 +133,7 @@ impl Round for Extend {
 
     fn request(&self, _node: usize, lane: Lane) -> Option<Request> {
         let (ended, token, ttl) = self.record.with(|state| {
-            let ended = state.status.ended().is_some() || lane == Lane::Refill && state.released;
+            let ended = state.status.ended().is_some() || lane == Lane::Refill && state.is_released();
             (ended, state.token, state.status.ttl())
         });
         let claim = self.record.claim.clone();

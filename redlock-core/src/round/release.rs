@@ -39,20 +39,40 @@ pub(crate) struct Release {
     in_order: Option<Counts>,
     /// True from the first release on.
     is_sent: bool,
+    /// True if logs and metrics show the outcome.
+    is_recorded: bool,
 }
 
 /// Ends a lease, and prepares its releases.
 pub(crate) fn begin(nodes: &Arc<Nodes>, record: &Arc<Record>) -> Run<Release> {
     let now = nodes.now();
-    let round = Release::new(nodes.rules, Arc::clone(record), now);
-    run(nodes, round, now, nodes.rules.node_timeout, telemetry::release(&record.claim))
+    carry_out(nodes, Release::new(nodes.rules, Arc::clone(record), now), now)
+}
+
+/// Releases the keys that failed renewals left of a lost lease, in the background.
+///
+/// Logs and metrics do not show it: they show the release by the owner, which follows when the guard is dropped.
+pub(crate) fn begin_of_lost(nodes: &Arc<Nodes>, record: &Arc<Record>, ending: Ending) {
+    let now = nodes.now();
+    let round = Release { is_recorded: false, ..Release::of(nodes.rules, Arc::clone(record), ending, now) };
+    carry_out(nodes, round, now).in_background();
+}
+
+fn carry_out(nodes: &Arc<Nodes>, round: Release, now: Instant) -> Run<Release> {
+    let span = telemetry::release(&round.record.claim);
+    run(nodes, round, now, nodes.rules.node_timeout, span)
 }
 
 impl Release {
     /// Ends the lease. What may have been written is read here, before the first release is sent: a write that becomes
     /// known later may have been carried out after it.
     pub(super) fn new(rules: Rules, record: Arc<Record>, now: Instant) -> Self {
-        let Ending { outcome: before, claim, is_open_turn } = record.end(now);
+        let ending = record.end(now);
+        Self::of(rules, record, ending, now)
+    }
+
+    fn of(rules: Rules, record: Arc<Record>, ending: Ending, now: Instant) -> Self {
+        let Ending { outcome: before, claim, is_open_turn } = ending;
         Self {
             rules,
             record,
@@ -62,6 +82,7 @@ impl Release {
             votes: rules.votes(now),
             in_order: None,
             is_sent: false,
+            is_recorded: true,
         }
     }
 
@@ -126,11 +147,14 @@ impl Round for Release {
     fn result(&mut self, _now: Instant, _io: &mut Io<()>) -> Option<Self::Output> {
         let outcome = self.outcome()?;
         self.record.leave_queue();
-        telemetry::released(&self.record.claim, outcome.as_ref().copied().map_err(Failure::kind));
+        if self.is_recorded {
+            telemetry::released(&self.record.claim, outcome.as_ref().copied().map_err(Failure::kind));
+        }
         Some(outcome)
     }
 
     fn interrupt(&mut self, now: Instant, io: &mut Io<()>) {
         io.leave_all(&self.record, now);
+        self.record.leave_queue();
     }
 }

@@ -260,6 +260,66 @@ fn a_hung_majority_is_reported_before_the_deadline() {
     }
 }
 
+/// Renews a lock in vain until its validity has ended: three of five nodes reject the renewals.
+async fn lost_with_keys(world: &World) -> Guard {
+    let guard = keep_alive_lock(world).await;
+    world.nodes[2..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
+    world.sleep(guard.remaining() - MS).await;
+    assert_eq!(5, world.keys(), "other clients are excluded as long as the lock is valid");
+    guard
+}
+
+/// Failed renewals keep the keys of a minority, and the guard of a lost lock may never be dropped.
+#[test]
+fn what_failed_renewals_left_is_released_when_the_validity_ends() {
+    with_five(async |world| {
+        let guard = lost_with_keys(&world).await;
+        world.sleep(MS).await;
+        world.settle().await;
+        assert_eq!(0, world.keys());
+        assert_eq!(LeaseState::Lost(Loss::Unreachable), guard.state());
+        assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
+        world.nothing_left().await;
+    });
+}
+
+/// The owner decides until then, even if it does so while the keep-alive waits for the end of the validity.
+#[test]
+fn what_failed_renewals_left_is_kept_if_the_lock_is_forgotten_or_detached() {
+    with_five(async |world| {
+        drop(lost_with_keys(&world).await.forget());
+        world.sleep(3 * TTL).await;
+        assert_eq!([0; 5], *world.request_counts(Operation::Release));
+    });
+    with_five(async |world| {
+        let detached = lost_with_keys(&world).await.detach().await;
+        world.nodes.iter().for_each(FakeNode::clear_faults);
+        let resumed = world.other_client().resume(&detached).await.unwrap();
+        world.sleep(TTL / 2).await;
+        assert_eq!((5, true), (world.keys(), resumed.is_held()));
+        assert_eq!([0; 5], *world.request_counts(Operation::Release));
+    });
+}
+
+/// Releases that no node has confirmed are repeated, and would delete the keys of the process that resumes the lease.
+#[test]
+fn a_lost_lock_whose_keys_are_being_deleted_cannot_be_resumed() {
+    with_five(async |world| {
+        let guard = lost_with_keys(&world).await;
+        let fingerprint = guard.fingerprint();
+        world.nodes.iter().for_each(|node| node.inject(Fault::reject().on(Operation::Release)));
+        world.sleep(MS).await;
+        world.settle().await;
+        assert_eq!(5, world.keys());
+        let detached = guard.detach().await;
+        assert_ne!(fingerprint, detached.token().fingerprint());
+        world.nodes.iter().for_each(FakeNode::clear_faults);
+        let error = world.other_client().resume(&detached).await.unwrap_err();
+        assert_eq!(ErrorKind::Lost, error.kind());
+        world.nothing_left().await;
+    });
+}
+
 #[test]
 fn a_majority_that_restarted_empty_is_reported_by_the_next_renewal() {
     with_five(async |world| {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use loom::future::block_on;
 use loom::thread;
 
-use super::Record;
+use super::{Leftover, Record};
 use crate::client::lease::Lease;
+use crate::decide::lease_status::Degraded;
 use crate::lease::mode::Mode;
 use crate::loom_fixtures::{Granting, StoppedClock, claim, client, ttl};
 use crate::types::instant::Instant;
@@ -25,7 +26,7 @@ fn every_view_notices_a_loss() {
         let record = record();
         let renewal = {
             let record = Arc::clone(&record);
-            thread::spawn(move || record.lose(Loss::Detached, Instant::ORIGIN))
+            thread::spawn(move || record.detach(Instant::ORIGIN))
         };
         let handle = client(&Arc::new(Granting::default()), StoppedClock::ended());
         let lease = Lease { handle, record };
@@ -43,7 +44,7 @@ fn no_write_begins_after_the_release() {
             let record = Arc::clone(&record);
             thread::spawn(move || {
                 record.with(|state| {
-                    if !state.released {
+                    if !state.is_released() {
                         state.begin_write(0, None);
                     }
                 });
@@ -56,5 +57,21 @@ fn no_write_begins_after_the_release() {
             state.peers[0].begin_release();
             assert_eq!(state.take_release(0), release);
         });
+    });
+}
+
+/// A detached lease can be resumed by another process, whose keys a release here would delete.
+#[test]
+fn a_lost_lease_is_either_detached_or_released_by_its_keep_alive() {
+    loom::model(|| {
+        let record = record();
+        record.degrade(Degraded::Unreachable, Instant::ORIGIN);
+        let lost = Instant::ORIGIN + ttl().as_duration();
+        let keep_alive = {
+            let record = Arc::clone(&record);
+            thread::spawn(move || matches!(record.end_of_lost(0, lost), Leftover::Release(_)))
+        };
+        let is_detached = record.detach(lost);
+        assert_ne!(is_detached, keep_alive.join().unwrap());
     });
 }

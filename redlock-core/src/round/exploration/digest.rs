@@ -103,7 +103,7 @@ impl Attempt {
         let extend = extend.as_ref().filter(|run| run.is_open || extends);
         record.with(|state| {
             let is_ended = state.status.ended().is_some();
-            (is_ended, state.released, state.token, state.status.ttl().is_some()).hash(hasher);
+            (is_ended, state.phase, state.token, state.status.ttl().is_some()).hash(hasher);
             // Neither the time nor the reason of the end matters after it.
             if *phase != Phase::Ended {
                 (&state.status, lapsed, extensions, deadline, floor).hash(hasher);
