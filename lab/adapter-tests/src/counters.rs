@@ -8,7 +8,7 @@ use redlock_testkit::RedisServer;
 use redlock_wire::Options;
 
 use crate::Adapter;
-use crate::node::{AnyVote, GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
+use crate::node::{AnyVote, GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl, user};
 
 const A: &str = "redlock:fence:{a}";
 const B: &str = "redlock:fence:{b}";
@@ -294,10 +294,8 @@ pub(crate) async fn a_read_only_replica_raises_no_counter<A: Adapter>() {
 
 pub(crate) async fn a_user_with_few_rights_can_acquire_fenced_locks<A: Adapter>() {
     let server = RedisServer::start();
-    let rights = "on >pw ~a ~b ~redlock:fence:* -@all +set +get +del +pttl +pexpire +evalsha +eval";
-    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
-    assert_eq!("OK", server.command(&rights));
-    let node = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let url = user(&server, "~a ~b ~redlock:fence:* -@all +set +get +del +pttl +pexpire +evalsha +eval");
+    let node = A::node(url, &Options::tokio()).unwrap();
     let mine = claim(["a", "b"], "mine");
 
     let error = rejected(node.call(Request::AcquireFenced(mine.clone(), minute())).await);
@@ -325,10 +323,8 @@ pub(crate) async fn a_user_with_few_rights_can_acquire_fenced_locks<A: Adapter>(
 
 pub(crate) async fn a_counter_without_write_permission_fails_the_request_before_any_write<A: Adapter>() {
     let server = RedisServer::start();
-    let rights = "on >pw ~a ~b %R~redlock:fence:* +@all";
-    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
-    assert_eq!("OK", server.command(&rights));
-    let node = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let url = user(&server, "~a ~b %R~redlock:fence:* +@all");
+    let node = A::node(url, &Options::tokio()).unwrap();
     let all = node_of::<A>(&server);
     for mine in [claim("a", "mine"), claim(["a", "b"], "mine")] {
         let denied = |error: String| assert!(error.starts_with("NOPERM"), "{error}");

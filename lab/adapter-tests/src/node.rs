@@ -105,6 +105,13 @@ pub(crate) async fn until_it_votes(node: &impl LockNode) -> Duration {
     start.elapsed()
 }
 
+/// Creates a user with these rights. Returns its URL.
+pub(crate) fn user(server: &RedisServer, rights: &str) -> String {
+    let words = ["ACL", "SETUSER", "few", "on", ">pw"].into_iter().chain(rights.split(' '));
+    assert_eq!("OK", server.command(&words.collect::<Vec<_>>()));
+    format!("redis://few:pw@127.0.0.1:{}", server.port())
+}
+
 pub(crate) fn pttl(server: &RedisServer, key: &str) -> i64 {
     server.command(&["PTTL", key]).parse().unwrap()
 }
@@ -461,11 +468,8 @@ pub(crate) async fn a_server_without_resp3_works_and_recovers<A: Adapter>() {
 
 pub(crate) async fn a_user_with_few_rights_can_lock<A: Adapter>() {
     let server = RedisServer::start();
-    let rights = "on >pw ~* -@all +set +get +del +pttl +pexpire +evalsha +eval +select";
-    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
-    assert_eq!("OK", server.command(&rights));
-    let url = format!("redis://few:pw@127.0.0.1:{}/3", server.port());
-    let node = A::node(url, &Options::tokio()).unwrap();
+    let url = user(&server, "~* -@all +set +get +del +pttl +pexpire +evalsha +eval +select");
+    let node = A::node(url + "/3", &Options::tokio()).unwrap();
     let (mine, other, two) = (claim("a", "mine"), claim("a", "other"), claim(["a", "b"], "mine"));
 
     assert_eq!(GRANTED, of(node.call(Request::Acquire(mine.clone(), minute())).await));
@@ -624,10 +628,8 @@ pub(crate) async fn a_server_that_echoes_its_input_reveals_neither_password_nor_
 
 pub(crate) async fn a_user_without_the_right_to_release_cannot_lock<A: Adapter>() {
     let server = RedisServer::start();
-    let rights = "on >pw ~* -@all +hello +info +set +get +del +pttl +pexpire +eval +select +script|load";
-    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
-    server.command(&rights);
-    let few = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let url = user(&server, "~* -@all +hello +info +set +get +del +pttl +pexpire +eval +select +script|load");
+    let few = A::node(url, &Options::tokio()).unwrap();
     let error = few.call(Request::Acquire(claim("a", "mine"), minute())).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind());
     let message = error.to_string();

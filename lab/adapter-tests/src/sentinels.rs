@@ -21,6 +21,32 @@ pub(crate) const DOWN_AFTER: Duration = Duration::from_secs(1);
 /// seconds does nothing for 30 s.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// Servers of which one is the master of the contended lock.
+pub(crate) trait Replicated: Send + Sync {
+    fn servers(&self) -> &[RedisServer];
+
+    /// Waits until there is a master that replicas copy.
+    fn wait_until_whole(&self);
+
+    /// Returns the index of the master.
+    fn master(&self) -> Option<usize>;
+
+    /// Waits until another server is the master. Returns its index.
+    fn wait_for_another(&self, before: usize) -> usize;
+
+    /// Cuts off the replicas from the master.
+    fn cut_off_replicas(&self, master: usize);
+
+    /// Lets a replica be promoted while clients still reach the master.
+    fn replace(&self, master: usize);
+
+    /// Ends all cuts of a server.
+    fn reconnect(&self, server: usize);
+
+    /// Starts a failover by hand.
+    fn fail_over(&self);
+}
+
 pub(crate) struct Monitored {
     pub(crate) servers: Vec<RedisServer>,
     pub(crate) sentinels: Vec<RedisServer>,
@@ -76,16 +102,19 @@ impl Monitored {
         self.sentinels[0].authenticated(SENTINEL_PASSWORD)
     }
 
-    /// Returns the index of the master that all sentinels name, once they agree.
-    pub(crate) fn master(&self) -> Option<usize> {
-        let named = |sentinel: &RedisServer| named_by(&sentinel.authenticated(SENTINEL_PASSWORD));
-        let named: Vec<_> = self.sentinels.iter().map(named).collect();
-        let port = named[0].filter(|_| named.iter().all(|other| *other == named[0]))?;
-        self.servers.iter().position(|server| server.port() == port)
+    fn cut_off(&self, server: usize, user: &str) {
+        self.servers[server].command(&["ACL", "SETUSER", user, "off"]);
+        self.servers[server].command(&["CLIENT", "KILL", "USER", user]);
+    }
+}
+
+impl Replicated for Monitored {
+    fn servers(&self) -> &[RedisServer] {
+        &self.servers
     }
 
     /// Waits until the sentinels agree on a master, and know two connected replicas and each other.
-    pub(crate) fn wait_until_whole(&self) {
+    fn wait_until_whole(&self) {
         let field = |text: &str, name: &str| {
             let mut lines = text.lines().skip_while(|line| *line != name).skip(1);
             lines.next().unwrap_or_default().to_owned()
@@ -107,8 +136,16 @@ impl Monitored {
         });
     }
 
+    /// Returns the index of the master that all sentinels name, once they agree.
+    fn master(&self) -> Option<usize> {
+        let named = |sentinel: &RedisServer| named_by(&sentinel.authenticated(SENTINEL_PASSWORD));
+        let named: Vec<_> = self.sentinels.iter().map(named).collect();
+        let port = named[0].filter(|_| named.iter().all(|other| *other == named[0]))?;
+        self.servers.iter().position(|server| server.port() == port)
+    }
+
     /// Waits until the sentinels name another master, which accepts writes. Returns its index.
-    pub(crate) fn wait_for_another(&self, before: usize) -> usize {
+    fn wait_for_another(&self, before: usize) -> usize {
         let mut found = before;
         until("a replica is promoted", || {
             let master = self.master().filter(|master| *master != before);
@@ -119,29 +156,24 @@ impl Monitored {
     }
 
     /// Cuts off the replicas from a server: it accepts writes that no replica receives.
-    pub(crate) fn cut_off_replicas(&self, server: usize) {
+    fn cut_off_replicas(&self, server: usize) {
         self.cut_off(server, "replica");
     }
 
-    /// Cuts off the sentinels from a server.
-    pub(crate) fn cut_off_sentinels(&self, server: usize) {
+    /// Cuts off the sentinels.
+    fn replace(&self, server: usize) {
         self.cut_off(server, "sentinel");
     }
 
-    fn cut_off(&self, server: usize, user: &str) {
-        self.servers[server].command(&["ACL", "SETUSER", user, "off"]);
-        self.servers[server].command(&["CLIENT", "KILL", "USER", user]);
-    }
-
     /// Ends all such cuts of a server.
-    pub(crate) fn reconnect(&self, server: usize) {
+    fn reconnect(&self, server: usize) {
         for user in ["replica", "sentinel"] {
             self.servers[server].command(&["ACL", "SETUSER", user, "on"]);
         }
     }
 
     /// Starts a failover by hand, and waits for the acceptance of a sentinel.
-    pub(crate) fn fail_over(&self) {
+    fn fail_over(&self) {
         let words = [b"SENTINEL".as_slice(), b"FAILOVER", SERVICE.as_bytes()];
         until("a sentinel starts a failover", || !matches!(self.sentinels[0].reply(&words), Reply::Error(_)));
     }

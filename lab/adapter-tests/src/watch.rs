@@ -6,31 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Availability, Claim, LockNode, NodeErrorKind, Reply, Request, Token, Ttl};
+use redlock_core::node::{Availability, Claim, LockNode, NodeErrorKind, Reply, Request};
 use redlock_core::runtime::BoxFuture;
 use redlock_core::{IntoResource, IntoResources, Resource};
 use redlock_testkit::{RedisServer, watching};
-use redlock_wire::{Node, Options};
+use redlock_wire::Options;
 use tokio::time::timeout;
 
 use crate::Adapter;
+use crate::node::{self, minute, node_of, ttl};
 use crate::scripted::{Answer, Scripted, greet};
 use crate::wait::{PATIENCE, soon};
 
 fn claim(resources: impl IntoResources) -> Claim {
-    Claim::new(resources.into_resources().unwrap(), Token::from_bytes("mine"))
-}
-
-fn ttl(millis: u64) -> Ttl {
-    Ttl::new(Duration::from_millis(millis)).unwrap()
-}
-
-fn minute() -> Ttl {
-    ttl(60_000)
-}
-
-fn node_of<A: Adapter>(server: &RedisServer) -> Node<A::Connector> {
-    A::node(server.url(), &Options::tokio()).unwrap()
+    node::claim(resources, "mine")
 }
 
 fn name(name: impl IntoResource) -> Resource {

@@ -31,20 +31,18 @@ pub struct Search {
 }
 
 /// One line of the reply.
+///
+/// `out_of_time` means that the time limit was reached before all seeds were tried.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)] // the names of the fields
 pub enum Progress {
     /// This number of seeds was tried, without a violation.
     Tried(u64),
     /// A seed violates an invariant.
     Found(Box<Found>),
     /// All seeds were tried, without a violation.
-    Nothing {
-        /// The number of seeds.
-        tried: u64,
-        /// `true` if the time limit was reached before all seeds were tried.
-        out_of_time: bool,
-    },
+    Nothing { tried: u64, out_of_time: bool },
 }
 
 /// A violation, and the shortest prefix of the history that shows it.

@@ -88,267 +88,130 @@ pub enum Place {
     Resource(usize),
 }
 
-/// A fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FaultKind {
-    /// The server is down. Its remaining data is determined at the restart.
-    Crash,
-    /// The server is stopped: it receives requests, and carries them out when it resumes.
-    Hang,
-    /// All keys are deleted at once, including those of counters.
-    Flush,
-    /// All locks are deleted at once; the counters are kept.
-    Eviction,
-    /// The counters of fencing tokens are lost. The value is how long the server was down before; zero if it still
-    /// runs.
-    Amnesia(Duration),
-    /// All data was replaced by an older copy.
-    Rollback,
-    /// The server rejects requests that need memory.
-    OutOfMemory,
-    /// The server rejects every write.
-    ReadOnly,
-    /// The server's wall clock steps by this number of milliseconds.
-    Step(i64),
-    /// A clock runs fast (slow if negative) by these parts per million.
-    ///
-    /// This exceeds the drift that the holder allows for.
-    Drift(i32),
-    /// All messages between a client and a server are lost.
-    Partition,
-    /// Messages are lost, repeated and held up far more often than usual.
-    Storm,
-    /// The program is stopped while its clock and its timers continue.
-    Pause,
-    /// The machine is suspended: timers stop, its clock continues.
-    Suspension,
-    /// The program is killed.
-    Kill,
-    /// A resource's key holds a non-lock value.
-    WrongType,
-    /// One message is lost.
-    Loss,
-    /// One request arrives twice.
-    Duplicate,
-    /// One message is far later than others.
-    Straggler,
-    /// A connection breaks.
-    Disconnect,
-    /// A vote counts although the clock of the server has jumped before the client began to watch it.
-    Unwatched,
+named! {
+    /// A fault.
+    pub enum FaultKind {
+        /// The server is down. Its remaining data is determined at the restart.
+        Crash = "crash",
+        /// The server is stopped: it receives requests, and carries them out when it resumes.
+        Hang = "hang",
+        /// All keys are deleted at once, including those of counters.
+        Flush = "flush",
+        /// All locks are deleted at once; the counters are kept.
+        Eviction = "lost locks",
+        /// The counters of fencing tokens are lost. The value is how long the server was down before; zero if it still
+        /// runs.
+        Amnesia(Duration) = "lost counters",
+        /// All data was replaced by an older copy.
+        Rollback = "older copy",
+        /// The server rejects requests that need memory.
+        OutOfMemory = "out of memory",
+        /// The server rejects every write.
+        ReadOnly = "read-only",
+        /// The server's wall clock steps by this number of milliseconds.
+        Step(i64) = "clock step",
+        /// A clock runs fast (slow if negative) by these parts per million.
+        ///
+        /// This exceeds the drift that the holder allows for.
+        Drift(i32) = "clock drift",
+        /// All messages between a client and a server are lost.
+        Partition = "partition",
+        /// Messages are lost, repeated and held up far more often than usual.
+        Storm = "storm",
+        /// The program is stopped while its clock and its timers continue.
+        Pause = "pause",
+        /// The machine is suspended: timers stop, its clock continues.
+        Suspension = "suspension",
+        /// The program is killed.
+        Kill = "kill",
+        /// A resource's key holds a non-lock value.
+        WrongType = "wrong type",
+        /// One message is lost.
+        Loss = "lost message",
+        /// One request arrives twice.
+        Duplicate = "duplicate",
+        /// One message is far later than others.
+        Straggler = "straggler",
+        /// A connection breaks.
+        Disconnect = "disconnect",
+        /// A vote counts although the clock of the server has jumped before the client began to watch it.
+        Unwatched = "unwatched clock",
+    }
 }
 
 /// An event.
+///
+/// `token` is that of the lock, or of the key. Each `until` is in true time. That of a client is a deadline by its own
+/// clock, and that of a server is the expiry of a key by the clock of the server. `why` is `None` if the client dropped
+/// the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum EventKind {
-    /// A client requests a lock.
-    Requested {
-        /// The client.
-        client: usize,
-        /// The resources, all at once.
-        resources: Vec<usize>,
-        /// The TTL.
-        ttl: Duration,
-        /// `true` for a single attempt.
-        once: bool,
-        /// `true` for a lock with a fencing token.
-        fenced: bool,
-    },
+    /// A client requests a lock; `once` means with a single attempt.
+    Requested { client: usize, resources: Vec<usize>, ttl: Duration, once: bool, fenced: bool },
     /// The client acquires the lock.
     Granted {
-        /// The client.
         client: usize,
-        /// The resources, all at once.
         resources: Vec<usize>,
-        /// The token of the claim.
         token: TokenNumber,
-        /// The deadline by the client's clock, in true time.
         until: Instant,
-        /// The fencing token, if the client requested one.
         fence: Option<FencingToken>,
     },
     /// The client does not acquire the lock, because of an error or because it dropped the request.
-    NotGranted {
-        /// The client.
-        client: usize,
-        /// The reason; `None` if it dropped the request.
-        why: Option<ErrorKind>,
-    },
+    NotGranted { client: usize, why: Option<ErrorKind> },
     /// The client starts an extension.
-    Extending {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// The TTL from now.
-        ttl: Duration,
-    },
+    Extending { client: usize, token: TokenNumber, ttl: Duration },
     /// The lock is extended.
-    Extended {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// The deadline by the client's clock, in true time.
-        until: Instant,
-    },
+    Extended { client: usize, token: TokenNumber, until: Instant },
     /// The lock is not extended, or the outcome is unknown.
-    NotExtended {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// The reason; `None` if it dropped the request.
-        why: Option<ErrorKind>,
-    },
+    NotExtended { client: usize, token: TokenNumber, why: Option<ErrorKind> },
     /// The lock that was just granted is shared with other readers.
-    Reads {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-    },
+    Reads { client: usize, token: TokenNumber },
     /// The client keeps the lock alive from now on.
-    KeepsAlive {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-    },
+    KeepsAlive { client: usize, token: TokenNumber },
     /// The client notices that its deadline has moved, by keep-alive or by an extension that it dropped.
-    Noticed {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// The deadline by the client's clock, in true time.
-        until: Instant,
-    },
+    Noticed { client: usize, token: TokenNumber, until: Instant },
     /// The holder learns that it has lost the lock, and stops.
-    LossReported {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// The reason.
-        loss: Loss,
-    },
+    LossReported { client: usize, token: TokenNumber, loss: Loss },
     /// The holder acts on the resource under its lock.
-    Acted {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-    },
-    /// A message of the holder arrives at the resource, which checks its fencing token.
+    Acted { client: usize, token: TokenNumber },
+    /// A message of the holder arrives at the resource, which checks its fencing token, and accepts it if it has seen
+    /// no greater one. `seen` is the number of earlier writes that the holder knew when it decided about this one. It
+    /// is `None` if the holder writes only its fencing token.
     Wrote {
-        /// The client.
         client: usize,
-        /// The resource.
         resource: usize,
-        /// The lock.
         token: TokenNumber,
-        /// The fencing token.
         fence: FencingToken,
-        /// The number of earlier writes that the holder knew when it decided about this one. `None` if it writes only
-        /// its fencing token.
         seen: Option<u64>,
-        /// `true` if the resource accepted it: it has seen no greater fencing token.
         accepted: bool,
     },
-    /// The holder starts to release. From here on, the lease is not valid.
-    Releasing {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// `true` if it waits for the outcome.
-        waits: bool,
-        /// `true` if the turn that follows is open: nodes reserve the resource for no waiter.
-        is_open: bool,
-    },
+    /// The holder starts to release. From here on, the lease is not valid. `waits` means that it waits for the outcome,
+    /// and `is_open` that nodes reserve the resource for no waiter.
+    Releasing { client: usize, token: TokenNumber, waits: bool, is_open: bool },
     /// The holder starts to keep the lock for a time. From here on, the lease is not valid.
-    Keeping {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-    },
+    Keeping { client: usize, token: TokenNumber },
     /// The lock is kept: no other client acquires it before the promised end.
-    Kept {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// The promised end, in true time.
-        until: Instant,
-    },
+    Kept { client: usize, token: TokenNumber, until: Instant },
     /// The release completes.
-    Released {
-        /// The client.
-        client: usize,
-        /// The lock.
-        token: TokenNumber,
-        /// The outcome of the release.
-        outcome: Result<ReleaseOutcome, ErrorKind>,
-    },
+    Released { client: usize, token: TokenNumber, outcome: Result<ReleaseOutcome, ErrorKind> },
     /// The client reports that none of its operations is outstanding.
-    Closed {
-        /// The client.
-        client: usize,
-    },
+    Closed { client: usize },
     /// The client still has tasks at the time of a check.
-    Runs {
-        /// The client.
-        client: usize,
-        /// The number of tasks.
-        tasks: usize,
-    },
+    Runs { client: usize, tasks: usize },
     /// A request is sent.
     Sent(Request),
-    /// The server carries a request out.
-    CarriedOut {
-        /// The request.
-        request: Request,
-        /// The server's reply.
-        reply: Reply,
-        /// The expiry of a written key by the server's clock, in true time.
-        until: Option<Instant>,
-        /// The delay of the request before it arrived.
-        travelled: Duration,
-        /// `true` if the request was carried out before, because the network has repeated it.
-        again: bool,
-    },
+    /// The server carries a request out. `travelled` is the delay of the request before it arrived. `again` means that
+    /// it was carried out before, because the network has repeated it.
+    CarriedOut { request: Request, reply: Reply, until: Option<Instant>, travelled: Duration, again: bool },
     /// The reply arrives, in time or not.
-    Received {
-        /// The request.
-        request: Request,
-        /// The reply.
-        reply: Reply,
-    },
+    Received { request: Request, reply: Reply },
     /// A key has another expiry: the server's clock was set, or a lock is reserved for a waiter, with the token of its place.
-    Moved {
-        /// The server.
-        server: usize,
-        /// The token of the key.
-        token: TokenNumber,
-        /// The new expiry, in true time.
-        until: Instant,
-    },
+    Moved { server: usize, token: TokenNumber, until: Instant },
     /// The server has lost a key that would not have expired.
-    Lost {
-        /// The server.
-        server: usize,
-        /// The token of the key.
-        token: TokenNumber,
-    },
+    Lost { server: usize, token: TokenNumber },
     /// A key exists at the time of a check.
-    Left {
-        /// The server.
-        server: usize,
-        /// The token of the key.
-        token: TokenNumber,
-    },
+    Left { server: usize, token: TokenNumber },
     /// A fault begins.
     FaultBegins(Place, FaultKind),
     /// A fault ends.
@@ -356,10 +219,7 @@ pub enum EventKind {
     /// There are no faults from here on.
     Calm,
     /// A final client begins to request each lock.
-    FinalCheck {
-        /// The client.
-        client: usize,
-    },
+    FinalCheck { client: usize },
 }
 
 impl Reply {

@@ -47,37 +47,38 @@ use std::time::Duration;
 pub use self::waiting::{Expectations, check as check_waiting};
 use crate::history::{EventKind, FaultKind, History, TokenNumber};
 
-/// An invariant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Invariant {
-    /// I1: a resource has at most one valid holder.
-    Exclusion,
-    /// I2: no two claims of a resource have the same fencing token.
-    Unique,
-    /// I3: fencing tokens increase in the order of grants.
-    Order,
-    /// I4: no fenced lease is extended once a newer one was granted.
-    Supersession,
-    /// I5: a resource that checks fencing tokens never goes backward.
-    Resource,
-    /// I6: the validity ends before the key expires.
-    Validity,
-    /// I7: a lock is granted once faults have ended and TTLs have passed.
-    Liveness,
-    /// I8: completed operations leave no key and no task behind.
-    Leftovers,
-    /// I9: no client waits for a minority.
-    Minority,
-    /// A failure is never reported as contention, nor a held lease as lost or expired.
-    Honesty,
-    /// A waiter acquires a lock that becomes free.
-    Waking,
-    /// Every waiter is served in the end, and in order.
-    Fairness,
-    /// Waiting costs few requests.
-    Cost,
-    /// A request that arrives twice counts once.
-    Counting,
+named! {
+    /// An invariant.
+    pub enum Invariant {
+        /// I1: a resource has at most one valid holder.
+        Exclusion = "I1 exclusion",
+        /// I2: no two claims of a resource have the same fencing token.
+        Unique = "I2 unique tokens",
+        /// I3: fencing tokens increase in the order of grants.
+        Order = "I3 increasing tokens",
+        /// I4: no fenced lease is extended once a newer one was granted.
+        Supersession = "I4 supersession",
+        /// I5: a resource that checks fencing tokens never goes backward.
+        Resource = "I5 resource",
+        /// I6: the validity ends before the key expires.
+        Validity = "I6 validity",
+        /// I7: a lock is granted once faults have ended and TTLs have passed.
+        Liveness = "I7 liveness",
+        /// I8: completed operations leave no key and no task behind.
+        Leftovers = "I8 leftovers",
+        /// I9: no client waits for a minority.
+        Minority = "I9 minority",
+        /// A failure is never reported as contention, nor a held lease as lost or expired.
+        Honesty = "honesty",
+        /// A waiter acquires a lock that becomes free.
+        Waking = "waking",
+        /// Every waiter is served in the end, and in order.
+        Fairness = "fairness",
+        /// Waiting costs few requests.
+        Cost = "cost",
+        /// A request that arrives twice counts once.
+        Counting = "counting",
+    }
 }
 
 /// The minimum downtime of a simulated server that has lost its counters.
@@ -86,29 +87,30 @@ pub enum Invariant {
 /// clocks of servers there, if they are not set.
 pub const STAYS_OUT: Duration = Duration::from_secs(6);
 
-/// An assumption of a lock with a time limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Assumption {
-    /// No server loses a key within its TTL.
-    DataIsKept,
-    /// No server's wall clock is set.
-    ClocksAreNotSet,
-    /// No clock runs faster or slower than the drift factor allows.
-    ClocksRunEvenly,
-    /// A client counts a server whose clock has jumped only if it has watched the clock before, or if a client that has
-    /// watched it has renewed the stamp.
-    ClocksAreWatched,
-    /// The clocks of servers that lose fencing counters agree with the clocks of others.
-    ClocksAgree,
-    /// A holder that was stopped checks its lease before it continues.
-    HoldersCheckLeases,
-    /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT), or replaces them by older ones.
-    CountersAreKept,
-    /// A holder writes its fencing token to the resource before its first read there.
-    TokensComeFirst,
-    /// No request is carried out more than a node timeout after it was sent, or for the second time. Its sender could not
-    /// clean up after it.
-    RequestsArriveSoon,
+named! {
+    /// An assumption of a lock with a time limit.
+    pub enum Assumption {
+        /// No server loses a key within its TTL.
+        DataIsKept = "nodes keep their data",
+        /// No server's wall clock is set.
+        ClocksAreNotSet = "clocks are not set",
+        /// No clock runs faster or slower than the drift factor allows.
+        ClocksRunEvenly = "clocks run evenly",
+        /// A client counts a server whose clock has jumped only if it has watched the clock before, or if a client that has
+        /// watched it has renewed the stamp.
+        ClocksAreWatched = "clients have watched the clocks",
+        /// The clocks of servers that lose fencing counters agree with the clocks of others.
+        ClocksAgree = "the clocks of nodes agree",
+        /// A holder that was stopped checks its lease before it continues.
+        HoldersCheckLeases = "holders check their lease before they act",
+        /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT), or replaces them by older ones.
+        CountersAreKept = "nodes keep their counters",
+        /// A holder writes its fencing token to the resource before its first read there.
+        TokensComeFirst = "holders write their token before they read",
+        /// No request is carried out more than a node timeout after it was sent, or for the second time. Its sender could not
+        /// clean up after it.
+        RequestsArriveSoon = "requests arrive soon",
+    }
 }
 
 /// The parameters of a run for the invariants.
@@ -279,37 +281,12 @@ impl fmt::Display for Violation {
 
 impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclusion => "I1 exclusion",
-            Self::Unique => "I2 unique tokens",
-            Self::Order => "I3 increasing tokens",
-            Self::Supersession => "I4 supersession",
-            Self::Resource => "I5 resource",
-            Self::Validity => "I6 validity",
-            Self::Liveness => "I7 liveness",
-            Self::Leftovers => "I8 leftovers",
-            Self::Minority => "I9 minority",
-            Self::Honesty => "honesty",
-            Self::Waking => "waking",
-            Self::Fairness => "fairness",
-            Self::Cost => "cost",
-            Self::Counting => "counting",
-        })
+        f.write_str(self.name())
     }
 }
 
 impl fmt::Display for Assumption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::DataIsKept => "nodes keep their data",
-            Self::ClocksAreNotSet => "clocks are not set",
-            Self::ClocksRunEvenly => "clocks run evenly",
-            Self::ClocksAreWatched => "clients have watched the clocks",
-            Self::ClocksAgree => "the clocks of nodes agree",
-            Self::HoldersCheckLeases => "holders check their lease before they act",
-            Self::CountersAreKept => "nodes keep their counters",
-            Self::TokensComeFirst => "holders write their token before they read",
-            Self::RequestsArriveSoon => "requests arrive soon",
-        })
+        f.write_str(self.name())
     }
 }

@@ -25,55 +25,25 @@ pub struct Period {
 }
 
 /// The knowledge of one place.
+///
+/// Times are in true time: `expires` by the clock of the server, and `deadline` as the client knows it then.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Fact {
     /// A server has the key of a client.
-    Key {
-        /// The client.
-        client: usize,
-        /// The token in the key.
-        token: TokenNumber,
-        /// The time at which it expires by the server's clock, in true time.
-        expires: Instant,
-    },
+    Key { client: usize, token: TokenNumber, expires: Instant },
     /// A server has this counter of fencing tokens.
     Counter(FencingToken),
     /// A fault lasts.
     Fault(FaultKind),
     /// A client requests a lock.
-    Requests {
-        /// The resources.
-        resources: Vec<usize>,
-        /// The TTL.
-        ttl: Duration,
-        /// `true` for a lock with a fencing token.
-        fenced: bool,
-    },
+    Requests { resources: Vec<usize>, ttl: Duration, fenced: bool },
     /// A client has these replies to its attempt or its lease, by server; `None` without a reply so far.
-    Votes {
-        /// The token of the attempt.
-        token: TokenNumber,
-        /// The replies, in the order of servers.
-        replies: BTreeMap<usize, Option<Reply>>,
-    },
+    Votes { token: TokenNumber, replies: BTreeMap<usize, Option<Reply>> },
     /// A client has a valid lease.
-    Lease {
-        /// The resources.
-        resources: Vec<usize>,
-        /// The lock.
-        token: TokenNumber,
-        /// The deadline by the client's clock, in true time, as the client knows it then.
-        deadline: Instant,
-        /// The fencing token, if there is one.
-        fence: Option<FencingToken>,
-    },
+    Lease { resources: Vec<usize>, token: TokenNumber, deadline: Instant, fence: Option<FencingToken> },
     /// A resource has seen this fencing token.
-    Resource {
-        /// The greatest fencing token that it has seen.
-        fence: FencingToken,
-        /// The number of accepted writes.
-        writes: u64,
-    },
+    Resource { fence: FencingToken, writes: u64 },
 }
 
 /// Returns all periods, in the order of their beginning.

@@ -131,6 +131,9 @@
 //! [`without_initial_token_write`](experiment::Experiment::without_initial_token_write), updates are lost although the
 //! tokens are in perfect order.
 
+#[macro_use]
+mod names;
+
 pub mod attempts;
 mod duration;
 pub mod experiment;

@@ -29,127 +29,47 @@ use crate::server::Persistence;
 pub struct Plan(Vec<(Duration, Incident)>);
 
 /// A fault, either momentary or with a duration.
+///
+/// `lasts` is the duration, or the time until the restart. `way` is `None` for both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names of the fields
 pub enum Incident {
     /// A server crashes and restarts. If it is already down, this has no effect.
-    Crash {
-        /// The server.
-        server: usize,
-        /// The data that it keeps.
-        persistence: Persistence,
-        /// The duration.
-        lasts: Duration,
-    },
+    Crash { server: usize, persistence: Persistence, lasts: Duration },
     /// A server is stopped for a while.
-    Hang {
-        /// The server.
-        server: usize,
-        /// The duration.
-        lasts: Duration,
-    },
+    Hang { server: usize, lasts: Duration },
     /// A server loses its keys at once.
-    Flush {
-        /// The server.
-        server: usize,
-    },
+    Flush { server: usize },
     /// The data of a server is copied.
-    Copy {
-        /// The server.
-        server: usize,
-    },
+    Copy { server: usize },
     /// A server becomes a replica with an older copy of its data, and later the master again.
-    Failback {
-        /// The server.
-        server: usize,
-        /// The duration as a replica.
-        lasts: Duration,
-    },
+    Failback { server: usize, lasts: Duration },
     /// A server loses its locks at once, and keeps its counters.
-    Evict {
-        /// The server.
-        server: usize,
-    },
+    Evict { server: usize },
     /// A server loses its counters at once, and keeps its locks.
-    Forget {
-        /// The server.
-        server: usize,
-    },
+    Forget { server: usize },
     /// A server has no memory for a while.
-    OutOfMemory {
-        /// The server.
-        server: usize,
-        /// The duration.
-        lasts: Duration,
-    },
+    OutOfMemory { server: usize, lasts: Duration },
     /// A server rejects writes for a while.
-    ReadOnly {
-        /// The server.
-        server: usize,
-        /// The duration.
-        lasts: Duration,
-    },
-    /// Another program stores a non-lock value under a resource name for a while.
-    WrongType {
-        /// The server.
-        server: usize,
-        /// The resource. If it is locked, the incident has no effect.
-        resource: usize,
-        /// The duration.
-        lasts: Duration,
-    },
-    /// A server's wall clock is set.
-    Step {
-        /// The server.
-        server: usize,
-        /// The step in milliseconds; negative for a step back.
-        millis: i64,
-    },
-    /// A server's wall clock runs fast for a while, as a time service slews it.
-    Slew {
-        /// The server.
-        server: usize,
-        /// The additional speed in parts per million.
-        ppm: i32,
-        /// The duration.
-        lasts: Duration,
-    },
+    ReadOnly { server: usize, lasts: Duration },
+    /// Another program stores a non-lock value under a resource name for a while. If the resource is locked, this has
+    /// no effect.
+    WrongType { server: usize, resource: usize, lasts: Duration },
+    /// A server's wall clock is set, to an earlier time if the number is negative.
+    Step { server: usize, millis: i64 },
+    /// A server's wall clock runs fast for a while, as a time service slews it: by these parts per
+    /// million.
+    Slew { server: usize, ppm: i32, lasts: Duration },
     /// All messages from a client to a server, or back, or both are lost.
-    Partition {
-        /// The client.
-        client: usize,
-        /// The server.
-        server: usize,
-        /// The direction; `None` for both.
-        way: Option<Direction>,
-        /// The duration.
-        lasts: Duration,
-    },
+    Partition { client: usize, server: usize, way: Option<Direction>, lasts: Duration },
     /// Messages are lost, repeated and held up far more often.
-    Storm {
-        /// The duration.
-        lasts: Duration,
-    },
+    Storm { lasts: Duration },
     /// A client's program is stopped.
-    Pause {
-        /// The client.
-        client: usize,
-        /// The duration.
-        lasts: Duration,
-    },
+    Pause { client: usize, lasts: Duration },
     /// A client's machine is suspended.
-    Suspend {
-        /// The client.
-        client: usize,
-        /// The duration.
-        lasts: Duration,
-    },
+    Suspend { client: usize, lasts: Duration },
     /// A client's program is killed and restarted.
-    Kill {
-        /// The client.
-        client: usize,
-        /// The time until the restart.
-        lasts: Duration,
-    },
+    Kill { client: usize, lasts: Duration },
 }
 
 /// The kinds of faults in a run.

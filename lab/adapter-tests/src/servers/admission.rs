@@ -21,8 +21,19 @@ fn three() -> Vec<RedisServer> {
 }
 
 pub(super) fn guarded<A: Adapter>(urls: impl IntoIterator<Item = String>) -> Redlock {
-    let options = Options::tokio().longest_ttl(LONGEST);
+    guarded_for::<A>(LONGEST, urls)
+}
+
+/// Returns a client with restart admission for TTLs of up to `longest`.
+pub(super) fn guarded_for<A: Adapter>(longest: Duration, urls: impl IntoIterator<Item = String>) -> Redlock {
+    let options = Options::tokio().longest_ttl(longest);
     A::builder_with(urls, &options).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+/// Waits until all three servers of a client count.
+pub(super) async fn all_count(client: &Redlock) {
+    let all = async || client.health().await.healthy_nodes() == 3;
+    eventually("all servers count", QUARANTINE_LIMIT, all).await;
 }
 
 /// Returns a client of servers whose grants count at once.
@@ -71,8 +82,7 @@ pub(crate) async fn new_servers_count_after_the_wait_or_when_vouched_for<A: Adap
     assert!(reasons(&health)[2].is_some() && health.is_available());
     guard.release().await.unwrap();
     for client in [&other, &redlock] {
-        let all = async || client.health().await.healthy_nodes() == 3;
-        eventually("all servers count", QUARANTINE_LIMIT, all).await;
+        all_count(client).await;
     }
     for server in &servers {
         assert!(server.command(&["GET", "redlock:admission"]).starts_with("1 "));
@@ -121,8 +131,7 @@ pub(super) async fn a_majority_loses_between<A: Adapter>(
     // A busy machine may have taken longer than the TTL.
     assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::TooSlow), "{error}");
     drop(guard);
-    let all = async || other.health().await.healthy_nodes() == 3;
-    eventually("all servers count again", QUARANTINE_LIMIT, all).await;
+    all_count(&other).await;
     other.lock("a", LONGEST).await.unwrap().release().await.unwrap();
     holder.close().await;
     other.close().await;
@@ -208,8 +217,7 @@ pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
         drop(guard);
         vouch(&vouching, 3).await;
         for client in [&holder, &other] {
-            let all = async || client.health().await.healthy_nodes() == 3;
-            eventually("all servers count again", QUARANTINE_LIMIT, all).await;
+            all_count(client).await;
         }
     }
 }
@@ -274,8 +282,7 @@ pub(crate) async fn servers_may_restart_one_after_another<A: Adapter>() {
         let guard = redlock.lock("a", LONGEST).await.unwrap();
         guard.extend(LONGEST).await.unwrap();
         guard.release().await.unwrap();
-        let all = async || redlock.health().await.healthy_nodes() == 3;
-        eventually("the server counts again", QUARANTINE_LIMIT, all).await;
+        all_count(&redlock).await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use redlock_core::node::QuarantineReason;
 use redlock_testkit::conformance;
 
-use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, no_second_holder, reasons, vouch};
+use super::admission::{LONGEST, QUARANTINE_LIMIT, all_count, guarded, no_second_holder, reasons, vouch};
 use super::*;
 use crate::clock::WrongClock;
 
@@ -54,8 +54,7 @@ pub(crate) async fn clocks_that_step_let_no_second_client_acquire_a_held_lock<A:
     let out = reasons(&health).into_iter().filter(|reason| *reason == Some(QuarantineReason::Recent));
     assert_eq!(2, out.count(), "{health:?}");
     for client in [&holder, &other, &new] {
-        let all = async || client.health().await.healthy_nodes() == 3;
-        eventually("all servers count again", QUARANTINE_LIMIT, all).await;
+        all_count(client).await;
         client.lock("a", LONGEST).await.unwrap().release().await.unwrap();
         client.close().await;
     }
@@ -70,8 +69,7 @@ pub(crate) async fn an_idle_program_learns_of_a_step_and_a_step_back_is_safe<A: 
         eventually("the step is noticed", QUARANTINE_LIMIT, noticed).await;
     }
     for client in &clients {
-        let all = async || client.health().await.healthy_nodes() == 3;
-        eventually("all servers count again", QUARANTINE_LIMIT, all).await;
+        all_count(client).await;
     }
     servers[0].set_ahead(0.0);
     clients[0].lock("a", LONGEST).await.unwrap().release().await.unwrap();

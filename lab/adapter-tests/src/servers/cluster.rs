@@ -7,8 +7,8 @@ use redlock_core::KeepAlive;
 use redlock_core::node::QuarantineReason;
 use redlock_doctor::{PreflightSettings, preflight};
 
-use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, reasons, vouch};
-use super::losses::Witness;
+use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, guarded_for, reasons, vouch};
+use super::losses::{Witness, contend};
 use super::*;
 use crate::shards::Cluster;
 
@@ -141,9 +141,7 @@ pub(crate) async fn a_held_lock_moves_with_its_slot<A: Adapter>() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 pub(crate) async fn a_lock_is_kept_alive_while_its_slot_moves_to_and_fro<A: Adapter>() {
     let cluster = Cluster::start();
-    let options = Options::tokio().longest_ttl(2 * TTL);
-    let builder = A::builder_with([cluster.url()], &options).unwrap().node_timeout(NODE_TIMEOUT);
-    let redlock = builder.build().unwrap();
+    let redlock = guarded_for::<A>(2 * TTL, [cluster.url()]);
     vouch(&redlock, 1).await;
     let guard = redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
     let end = || Instant::now() + guard.remaining();
@@ -267,39 +265,15 @@ const HELD: Duration = Duration::from_secs(2);
 /// The environment variable for the duration of a run in seconds.
 const SECONDS: &str = "REDLOCK_RESHARDING_SECONDS";
 
-/// Acquires the lock repeatedly and holds it. Some locks are extended, and some are not released and expire.
-async fn contend(redlock: Redlock, witness: Arc<Witness>) {
-    while !witness.is_over() {
-        let Ok(Some(guard)) = redlock.lock("a", HELD).try_now().await else {
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
-            continue;
-        };
-        witness.record(&guard.lease());
-        tokio::time::sleep(HELD / 10 * fastrand::u32(0..9)).await;
-        if fastrand::bool() && guard.extend(HELD).await.is_ok() {
-            witness.record(&guard.lease());
-            tokio::time::sleep(HELD / 10 * fastrand::u32(0..9)).await;
-        }
-        if fastrand::bool() {
-            drop(guard.release().await);
-        } else {
-            drop(guard.detach().await);
-        }
-    }
-}
-
 /// Moves the slot of the lock from shard to shard, until the time is over or there is an overlap. Returns the number of
 /// moves, of grants and of overlaps.
 fn moves<A: Adapter>(time: Duration, with_keys: bool) -> [u64; 3] {
     let cluster = Cluster::start();
     let witness = Arc::new(Witness::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let options = Options::tokio().longest_ttl(HELD);
-    let new =
-        || A::builder_with([cluster.url()], &options).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
-    let clients: Vec<_> = (0..4).map(|_| new()).collect();
+    let clients: Vec<_> = (0..4).map(|_| guarded_for::<A>(HELD, [cluster.url()])).collect();
     runtime.block_on(vouch(&clients[0], 1));
-    let contending = clients.iter().map(|redlock| contend(redlock.clone(), Arc::clone(&witness)));
+    let contending = clients.iter().map(|redlock| contend(redlock.clone(), HELD, Arc::clone(&witness)));
     let tasks: Vec<_> = contending.map(|task| runtime.spawn(task)).collect();
     let (slot, end) = (cluster.slot("a"), Instant::now() + time);
     let pause = || std::thread::sleep(Duration::from_millis(fastrand::u64(0..200)));
@@ -319,12 +293,7 @@ fn moves<A: Adapter>(time: Duration, with_keys: bool) -> [u64; 3] {
         (at, moves) = (to, moves + 1);
         std::thread::sleep(Duration::from_millis(fastrand::u64(0..2000)));
     }
-    witness.over.store(true, Ordering::Relaxed);
-    runtime.block_on(async {
-        for task in tasks {
-            task.await.unwrap();
-        }
-    });
+    witness.end(&runtime, tasks);
     [moves, witness.grants.load(Ordering::Relaxed), overlaps()]
 }
 

@@ -6,9 +6,9 @@ use redlock_core::node::QuarantineReason;
 use redlock_doctor::{PreflightSettings, preflight};
 use redlock_wire::{Connector, Credentials, Failure, Hub};
 
-use super::admission::{LONGEST, QUARANTINE_LIMIT, guarded, reasons, vouch};
+use super::admission::{LONGEST, QUARANTINE_LIMIT, all_count, guarded, reasons, vouch};
 use super::*;
-use crate::sentinels::{DOWN_AFTER, Monitored, named_by};
+use crate::sentinels::{DOWN_AFTER, Monitored, Replicated, named_by};
 
 /// The time in which a client gives up a master that its sentinels see down, on a busy machine.
 const GIVEN_UP: Duration = Duration::from_secs(15);
@@ -105,8 +105,7 @@ pub(crate) async fn a_promoted_server_grants_no_lock_that_the_former_master_has_
     eventually("the promoted server is in quarantine", QUARANTINE_LIMIT, is_promoted).await;
     let again = async || matches!(other.lock("a", LONGEST).try_now().await, Ok(Some(_)));
     eventually("the promoted server grants locks", 2 * QUARANTINE_LIMIT, again).await;
-    let all = async || one_of_three.health().await.healthy_nodes() == 3;
-    eventually("it counts as one of three", QUARANTINE_LIMIT, all).await;
+    all_count(&one_of_three).await;
 }
 
 /// Two masters are reachable at one time: the former one does not learn of the failover.
@@ -119,7 +118,7 @@ pub(crate) async fn a_master_that_its_sentinels_cannot_reach_is_given_up<A: Adap
     all_up(&follower).await;
     let master = monitored.master().unwrap();
     monitored.cut_off_replicas(master);
-    monitored.cut_off_sentinels(master);
+    monitored.replace(master);
     let given_up = async || client.lock("a", LONGEST).try_now().await.is_err();
     eventually("the master is given up", DOWN_AFTER + GIVEN_UP, given_up).await;
     let promoted = monitored.wait_for_another(master);

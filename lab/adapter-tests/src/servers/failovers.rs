@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering;
 
 use redlock_core::Lease;
 
+use super::admission::guarded_for;
 use super::failover::Follower;
 use super::losses::Witness;
 use super::*;
-use crate::sentinels::{Monitored, until};
+use crate::sentinels::{Monitored, Replicated, until};
 use crate::shards::Cluster;
 
 /// The TTL of the locks. The resulting quarantine is 14 s.
@@ -39,66 +40,6 @@ enum End {
 }
 
 const ENDS: [End; 4] = [End::Killed, End::Paused, End::Manual, End::CutOff];
-
-/// Servers of which one is the master of the contended lock.
-pub(super) trait Replicated: Send + Sync {
-    fn servers(&self) -> &[RedisServer];
-
-    /// Waits until there is a master that replicas copy.
-    fn wait_until_whole(&self);
-
-    /// Returns the index of the master.
-    fn master(&self) -> Option<usize>;
-
-    /// Waits until another server is the master. Returns its index.
-    fn wait_for_another(&self, before: usize) -> usize;
-
-    /// Cuts off the replicas from the master.
-    fn cut_off_replicas(&self, master: usize);
-
-    /// Lets a replica be promoted while clients still reach the master.
-    fn replace(&self, master: usize);
-
-    /// Ends all cuts of a server.
-    fn reconnect(&self, server: usize);
-
-    /// Starts a failover by hand.
-    fn fail_over(&self);
-}
-
-impl Replicated for Monitored {
-    fn servers(&self) -> &[RedisServer] {
-        &self.servers
-    }
-
-    fn wait_until_whole(&self) {
-        self.wait_until_whole();
-    }
-
-    fn master(&self) -> Option<usize> {
-        self.master()
-    }
-
-    fn wait_for_another(&self, before: usize) -> usize {
-        self.wait_for_another(before)
-    }
-
-    fn cut_off_replicas(&self, master: usize) {
-        self.cut_off_replicas(master);
-    }
-
-    fn replace(&self, master: usize) {
-        self.cut_off_sentinels(master);
-    }
-
-    fn reconnect(&self, server: usize) {
-        self.reconnect(server);
-    }
-
-    fn fail_over(&self) {
-        self.fail_over();
-    }
-}
 
 /// The master is that of the lock's slot.
 impl Replicated for Cluster {
@@ -325,10 +266,7 @@ fn overlaps<S: Replicated>(servers: &(dyn Fn() -> S + Sync), client: &(dyn Fn(&S
 ///
 /// A single failover does not always lead to an overlap. The tests of `failover` cause one for certain.
 pub(crate) fn leases_never_overlap_while_masters_fail<A: Adapter>() {
-    let options = || Options::tokio().longest_ttl(HELD);
-    let client = |monitored: &Monitored| {
-        A::builder_with([monitored.url()], &options()).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
-    };
+    let client = |monitored: &Monitored| guarded_for::<A>(HELD, [monitored.url()]);
     assert_eq!(0, overlaps(&Monitored::start, &client));
     if std::env::var_os(FAILOVERS).is_some() {
         println!("without restart admission:");
@@ -338,9 +276,6 @@ pub(crate) fn leases_never_overlap_while_masters_fail<A: Adapter>() {
 
 /// Same as the last one, for the masters of a shard. The tests of `cluster` show the second holder that there would be.
 pub(crate) fn leases_never_overlap_while_shards_fail_over<A: Adapter>() {
-    let options = || Options::tokio().longest_ttl(HELD);
-    let client = |cluster: &Cluster| {
-        A::builder_with([cluster.url()], &options()).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
-    };
+    let client = |cluster: &Cluster| guarded_for::<A>(HELD, [cluster.url()]);
     assert_eq!(0, overlaps(&Cluster::with_replicas, &client));
 }

@@ -145,12 +145,7 @@ fn run<A: Adapter>(setting: &Setting, checked: bool, time: Duration) -> Arc<Witn
             servers[index].set_ahead(ahead[index]);
         }
     }
-    witness.over.store(true, Ordering::Relaxed);
-    runtime.block_on(async {
-        for task in tasks {
-            task.await.unwrap();
-        }
-    });
+    witness.end(&runtime, tasks);
     witness
 }
 

@@ -7,6 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redlock_core::Lease;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use super::*;
 
@@ -46,20 +48,28 @@ impl Witness {
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
+
+    /// Ends a run, and waits for its tasks.
+    pub(super) fn end(&self, runtime: &Runtime, tasks: Vec<JoinHandle<()>>) {
+        self.over.store(true, Ordering::Relaxed);
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+    }
 }
 
-/// Acquires the lock repeatedly and holds it for a long time. Some locks are not released and expire.
-async fn contend(redlock: Redlock, witness: Arc<Witness>) {
+/// Acquires the lock repeatedly and holds it for most of this TTL. Some locks are extended, and some expire.
+pub(super) async fn contend(redlock: Redlock, ttl: Duration, witness: Arc<Witness>) {
     while !witness.is_over() {
-        let Ok(Some(guard)) = redlock.lock("a", HELD).try_now().await else {
+        let Ok(Some(guard)) = redlock.lock("a", ttl).try_now().await else {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
             continue;
         };
         witness.record(&guard.lease());
-        tokio::time::sleep(HELD / 10 * fastrand::u32(1..9)).await;
-        if fastrand::bool() && guard.extend(HELD).await.is_ok() {
+        tokio::time::sleep(ttl / 10 * fastrand::u32(1..9)).await;
+        if fastrand::bool() && guard.extend(ttl).await.is_ok() {
             witness.record(&guard.lease());
-            tokio::time::sleep(HELD / 2).await;
+            tokio::time::sleep(ttl / 2).await;
         }
         if fastrand::bool() {
             drop(guard.release().await);
@@ -135,7 +145,7 @@ fn cluster<A: Adapter>(options: &Options, time: Duration) -> Arc<Witness> {
             }
         }
     });
-    let contending = clients.iter().map(|redlock| contend(redlock.clone(), Arc::clone(&witness)));
+    let contending = clients.iter().map(|redlock| contend(redlock.clone(), HELD, Arc::clone(&witness)));
     let tasks: Vec<_> = contending.map(|task| runtime.spawn(task)).collect();
     let end = Instant::now() + time;
     std::thread::sleep(Duration::from_secs(2));
@@ -144,12 +154,7 @@ fn cluster<A: Adapter>(options: &Options, time: Duration) -> Arc<Witness> {
         witness.losses.fetch_add(2, Ordering::Relaxed);
         std::thread::sleep(BETWEEN.mul_f64(0.8 + 0.4 * fastrand::f64()).min(end - Instant::now().min(end)));
     }
-    witness.over.store(true, Ordering::Relaxed);
-    runtime.block_on(async {
-        for task in tasks {
-            task.await.unwrap();
-        }
-    });
+    witness.end(&runtime, tasks);
     witness
 }
 

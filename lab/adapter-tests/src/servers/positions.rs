@@ -4,6 +4,7 @@ use redlock_core::{Error, Position};
 
 use super::*;
 use crate::Adapter;
+use crate::node::user;
 use crate::wait::{soon, until};
 
 /// Long enough that nothing expires during a test.
@@ -122,13 +123,7 @@ pub(crate) async fn without_the_rights_to_count_the_number_is_unknown<A: Adapter
     let holder = warm::<A>(&servers).await;
     let guard = holder.lock("a", LONG).await.unwrap();
     granted_by_all(&guard).await;
-    for server in &servers {
-        assert_eq!(
-            "OK",
-            server.command(&["ACL", "SETUSER", "few", "on", ">pw", "~*", "+@all", "-zcard", "-zrevrank"])
-        );
-    }
-    let urls = servers.iter().map(|server| format!("redis://few:pw@127.0.0.1:{}", server.port()));
+    let urls = servers.iter().map(|server| user(server, "~* +@all -zcard -zrevrank"));
     let redlock = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
     all_up(&redlock).await;
     let inspection = redlock.inspect("a").await.unwrap();

@@ -1,6 +1,7 @@
 //! Waiting for a lock of another client, on servers that send notifications, with faults.
 
 use super::*;
+use crate::node::user;
 
 /// Far longer than a notification takes. Far shorter than 5 s, the time after which a waiter retries without one.
 const SOON: Duration = Duration::from_millis(2_500);
@@ -130,15 +131,10 @@ pub(crate) async fn a_cut_connection_does_not_mean_a_free_lock_and_is_watched_ag
 
 pub(crate) async fn without_tracking_waiters_poll_and_each_node_warns_once<A: Adapter>() {
     let servers = five();
-    for server in &servers {
-        let rules =
-            "SETUSER few on >pw ~* -@all +hello +info +set +get +del +pttl +pexpire +evalsha +eval +select";
-        let words = ["ACL"].into_iter().chain(rules.split(' '));
-        assert_eq!("OK", server.command(&words.collect::<Vec<_>>()));
-    }
+    let rights = "~* -@all +hello +info +set +get +del +pttl +pexpire +evalsha +eval +select";
     let warnings = Warnings::default();
     let _subscribed = warnings.subscribe();
-    let urls = servers.iter().map(|server| format!("redis://few:pw@127.0.0.1:{}", server.port()));
+    let urls = servers.iter().map(|server| user(server, rights));
     let redlock = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
     all_up(&redlock).await;
     set_keys(&servers, "a");

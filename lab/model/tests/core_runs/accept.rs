@@ -3,36 +3,56 @@
 //! A run does not show everything that a model distinguishes, such as the moment at which a key expires. Thus the
 //! comparison keeps all states of the model that agree with the run so far. The model accepts the run if one is left.
 
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 
-use redlock_model::Model;
+use redlock_model::{Model, Rule};
+
+use crate::world::{Layer, Moment, USUAL, World};
 
 /// A run, and its translation into steps of a model.
-pub(crate) trait Translation {
-    type Model: Model<State: PartialEq + Debug, Step: Debug + Display>;
-    /// A moment of the run: an event, or an observation of the servers.
-    type Moment: Debug;
+pub(crate) trait Translation: Sized {
+    type Model: Rule + Model<State: PartialEq + Debug>;
+
+    /// The layers of the runs.
+    const LAYERS: &'static [Layer];
+
+    /// Returns the world of a run, before it begins.
+    fn world(seed: u64, layer: Layer) -> World {
+        World::new(seed, layer, USUAL)
+    }
+
+    /// Lets clients run in a world.
+    fn run_in(world: World, seed: u64) -> Self;
+
+    /// Returns the run of a seed.
+    fn run(seed: u64, layer: Layer) -> Self {
+        Self::run_in(Self::world(seed, layer), seed)
+    }
+
+    /// Returns the model of the run, sound or broken.
+    fn model(&self, variant: Variant<Self>) -> Self::Model;
 
     /// Returns the moments of the run, in their order.
-    fn moments(&self) -> &[Self::Moment];
+    fn moments(&self) -> &[Moment];
 
     /// Returns the possible meanings of a moment. `None` is no step: the model does not contain it.
-    fn meanings(&self, state: &State<Self>, moment: &Self::Moment) -> Vec<Option<Step<Self>>>;
+    fn meanings(&self, state: &State<Self>, moment: &Moment) -> Vec<Option<Step<Self>>>;
 
     /// Returns true if a step may have happened just before a moment, without an event of its own.
-    fn is_hidden(&self, state: &State<Self>, step: Step<Self>, moment: &Self::Moment) -> bool;
+    fn is_hidden(&self, state: &State<Self>, step: Step<Self>, moment: &Moment) -> bool;
 
     /// Returns a step that must not be possible, because a server has denied it.
-    fn denied(&self, _state: &State<Self>, _moment: &Self::Moment) -> Option<Step<Self>> {
+    fn denied(&self, _state: &State<Self>, _moment: &Moment) -> Option<Step<Self>> {
         None
     }
 
     /// Returns true if a state agrees with a moment.
-    fn agrees(&self, state: &State<Self>, moment: &Self::Moment) -> bool;
+    fn agrees(&self, state: &State<Self>, moment: &Moment) -> bool;
 }
 
 pub(crate) type State<T> = <<T as Translation>::Model as Model>::State;
 pub(crate) type Step<T> = <<T as Translation>::Model as Model>::Step;
+pub(crate) type Variant<T> = <<T as Translation>::Model as Rule>::Variant;
 
 /// A state that agrees with the run so far, and the step that led to it.
 struct Node<T: Translation> {
@@ -111,7 +131,7 @@ fn trace<T: Translation>(nodes: &[Node<T>], last: usize) -> Vec<Step<T>> {
     trace
 }
 
-fn rejection<T: Translation>(nodes: &[Node<T>], present: &[usize], moments: &[T::Moment]) -> String {
+fn rejection<T: Translation>(nodes: &[Node<T>], present: &[usize], moments: &[Moment]) -> String {
     let mut lines = vec!["the model does not allow the last moment of this run:".to_owned()];
     let shown = &moments[moments.len().saturating_sub(SHOWN)..];
     lines.extend(shown.iter().map(|moment| format!("    {moment:?}")));

@@ -7,10 +7,9 @@ use redlock_model::change::{
     CATALOG, Changing, Lists, Program, Request, RequestKind, Scope, State, Step, Variant,
 };
 use redlock_simulation::history::{self, EventKind, Reply, TokenNumber};
-use redlock_simulation::server::Persistence;
 
 use crate::accept::Translation;
-use crate::check::{ALL, all_are_accepted, each_fails_except, some_fail};
+use crate::check::{ALL, all_are_accepted, each_fails_except, some_fail, with_a_loss};
 use crate::client::{Client, Listed};
 use crate::facts::{Call, Facts, Known, facts};
 use crate::world::{Bounds, Happened, Layer, Moment, USUAL, World};
@@ -31,10 +30,6 @@ struct Programs {
     scope: Scope,
     moments: Vec<Moment>,
     facts: [Facts; CLIENTS],
-}
-
-fn run(seed: u64, layer: Layer) -> Programs {
-    run_in(World::new(seed, layer, BOUNDS))
 }
 
 fn run_in(mut world: World) -> Programs {
@@ -142,7 +137,20 @@ impl Programs {
 
 impl Translation for Programs {
     type Model = Changing;
-    type Moment = Moment;
+
+    const LAYERS: &'static [Layer] = ALL;
+
+    fn world(seed: u64, layer: Layer) -> World {
+        World::new(seed, layer, BOUNDS)
+    }
+
+    fn run_in(world: World, _seed: u64) -> Self {
+        run_in(world)
+    }
+
+    fn model(&self, variant: Variant) -> Changing {
+        Changing::broken(self.scope, variant)
+    }
 
     fn moments(&self) -> &[Moment] {
         &self.moments
@@ -198,32 +206,22 @@ impl Translation for Programs {
 
 #[test]
 fn runs_during_a_change_of_the_nodes_are_runs_of_the_model() {
-    all_are_accepted(
-        ALL,
-        run,
-        |run| Changing::new(run.scope),
-        &[
-            ("attempts", |step| matches!(step, Step::Attempt { .. })),
-            ("extensions", |step| matches!(step, Step::Extend { .. })),
-            ("refills and late writes", |step| {
-                matches!(step, Step::Carry(Request { kind: RequestKind::Late, .. }))
-            }),
-            ("ends of a validity", |step| matches!(step, Step::Lapse { .. })),
-            ("lost replies", |step| matches!(step, Step::CarryWithoutReply(_))),
-            ("calls that end", |step| matches!(step, Step::Fail(_))),
-            ("expiries", |step| matches!(step, Step::Expire { .. })),
-        ],
-    );
+    all_are_accepted::<Programs>(&[
+        ("attempts", |step| matches!(step, Step::Attempt { .. })),
+        ("extensions", |step| matches!(step, Step::Extend { .. })),
+        ("refills and late writes", |step| {
+            matches!(step, Step::Carry(Request { kind: RequestKind::Late, .. }))
+        }),
+        ("ends of a validity", |step| matches!(step, Step::Lapse { .. })),
+        ("lost replies", |step| matches!(step, Step::CarryWithoutReply(_))),
+        ("calls that end", |step| matches!(step, Step::Fail(_))),
+        ("expiries", |step| matches!(step, Step::Expire { .. })),
+    ]);
 }
 
 #[test]
 fn runs_with_a_server_that_loses_its_data_fail() {
-    let run = |seed, layer| {
-        let mut world = World::new(seed, layer, BOUNDS);
-        world.lose_data(LASTS / 2, Persistence::Nothing);
-        run_in(world)
-    };
-    some_fail(50, ALL, run, |run| Changing::new(run.scope));
+    some_fail(50, ALL, with_a_loss::<Programs>(LASTS / 2));
 }
 
 /// Variants that differ only in steps that no run has.
@@ -231,6 +229,5 @@ const PERMISSIVE: [Variant; 2] = [Variant::TheLastStepDoesNotWait, Variant::Vote
 
 #[test]
 fn broken_variants_fail() {
-    let variants: Vec<_> = CATALOG.iter().map(|broken| broken.variant).collect();
-    each_fails_except(&variants, &PERMISSIVE, ALL, run, |run, variant| Changing::broken(run.scope, variant));
+    each_fails_except::<Programs>(CATALOG, &PERMISSIVE);
 }

@@ -1,9 +1,12 @@
 //! Compares many runs with a model and its broken variants.
 
-use std::fmt::Debug;
 use std::ops::Range;
+use std::time::Duration;
 
-use crate::accept::{Step, Translation, accept};
+use redlock_model::{Broken, Rule};
+use redlock_simulation::server::Persistence;
+
+use crate::accept::{Step, Translation, Variant, accept};
 use crate::world::Layer;
 
 /// The number of seeds for each layer. A run of the whole stack takes longer.
@@ -30,15 +33,10 @@ pub(crate) fn runs<T>(
 }
 
 /// Asserts that the model accepts every run, and that the runs contain each of these kinds of steps.
-pub(crate) fn all_are_accepted<T: Translation>(
-    layers: &[Layer],
-    run: impl Fn(u64, Layer) -> T,
-    model: impl Fn(&T) -> T::Model,
-    kinds: &[Kind<T>],
-) {
+pub(crate) fn all_are_accepted<T: Translation>(kinds: &[Kind<T>]) {
     let mut counts = vec![0; kinds.len()];
-    for (seed, layer, run) in runs(layers, run) {
-        match accept(&run, &model(&run)) {
+    for (seed, layer, run) in runs(T::LAYERS, T::run) {
+        match accept(&run, &run.model(T::Model::SOUND)) {
             Ok(steps) => {
                 for (count, (_, is)) in counts.iter_mut().zip(kinds) {
                     *count += steps.iter().filter(|step| is(step)).count();
@@ -52,29 +50,29 @@ pub(crate) fn all_are_accepted<T: Translation>(
     }
 }
 
-/// Asserts that each variant of the model fails in some run, except these.
-pub(crate) fn each_fails_except<T: Translation, V: Copy + PartialEq + Debug>(
-    variants: &[V],
-    permissive: &[V],
-    layers: &[Layer],
-    run: impl Fn(u64, Layer) -> T,
-    model: impl Fn(&T, V) -> T::Model,
-) {
-    let mut left = variants.to_vec();
+/// Asserts that each broken variant of the model fails in some run, except these.
+pub(crate) fn each_fails_except<T: Translation>(catalog: &[Broken<T::Model>], permissive: &[Variant<T>]) {
+    let broken = catalog.iter().map(|broken| broken.variant).filter(|variant| *variant != T::Model::SOUND);
+    let mut left: Vec<_> = broken.collect();
     left.dedup();
-    for (_, _, run) in runs(layers, run) {
-        left.retain(|variant| accept(&run, &model(&run, *variant)).is_ok());
+    for (_, _, run) in runs(T::LAYERS, T::run) {
+        left.retain(|variant| accept(&run, &run.model(*variant)).is_ok());
     }
     assert_eq!(permissive, left, "the variants that accept all runs");
 }
 
 /// Asserts that the model does not accept runs that break its assumption, at least in this number of them.
-pub(crate) fn some_fail<T: Translation>(
-    least: usize,
-    layers: &[Layer],
-    run: impl Fn(u64, Layer) -> T,
-    model: impl Fn(&T) -> T::Model,
-) {
-    let failed = runs(layers, run).filter(|(_, _, run)| accept(run, &model(run)).is_err()).count();
+pub(crate) fn some_fail<T: Translation>(least: usize, layers: &[Layer], run: impl Fn(u64, Layer) -> T) {
+    let is_rejected = |run: &T| accept(run, &run.model(T::Model::SOUND)).is_err();
+    let failed = runs(layers, run).filter(|(_, _, run)| is_rejected(run)).count();
     assert!(failed >= least, "only {failed} runs fail");
+}
+
+/// Returns runs in which a server loses its data at a moment before this time.
+pub(crate) fn with_a_loss<T: Translation>(before: Duration) -> impl Fn(u64, Layer) -> T {
+    move |seed, layer| {
+        let mut world = T::world(seed, layer);
+        world.lose_data(before, Persistence::Nothing);
+        T::run_in(world, seed)
+    }
 }

@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use redlock_core::kind::Kind;
 use redlock_core::node::{Begun, LockNode, Profile, Request, Status};
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_core::{Error, Guard, Lease, Redlock, Resource};
+use redlock_core::{Error, ErrorKind, Guard, Lease, Redlock, Resource};
 use redlock_simulation::history::{EventKind, TokenNumber};
 use redlock_simulation::network::{Direction, Network};
 use redlock_testkit::sim::Process;
@@ -74,25 +74,20 @@ impl Client {
         } else {
             Duration::from_secs(3600)
         };
-        let result = match select(request.into_future(), self.process.sleep(patience)).await {
-            Either::Left((result, _)) => Some(result),
-            Either::Right(_) => None,
-        };
-        let guard = match result {
-            Some(Ok(guard)) => guard,
-            Some(Err(error)) => {
-                self.record(EventKind::NotGranted { client, why: Some(error.kind()) });
-                return None;
-            }
-            None => {
-                self.record(EventKind::NotGranted { client, why: None });
-                return None;
-            }
+        let guard = match select(request.into_future(), self.process.sleep(patience)).await {
+            Either::Left((Ok(guard), _)) => guard,
+            Either::Left((Err(error), _)) => return self.not_granted(Some(error.kind())),
+            Either::Right(_) => return self.not_granted(None),
         };
         let token = self.network.recorder().number_of(&guard.fingerprint());
         let (resources, until, fence) = (vec![0], self.until(&guard), guard.fencing_token());
         self.record(EventKind::Granted { client, resources, token, until, fence });
         Some((guard, token))
+    }
+
+    fn not_granted<T>(&self, why: Option<ErrorKind>) -> Option<T> {
+        self.record(EventKind::NotGranted { client: self.number, why });
+        None
     }
 
     /// Extends a lease, unless it is lost.

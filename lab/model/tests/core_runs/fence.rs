@@ -60,15 +60,6 @@ struct Fenced {
     base: u64,
 }
 
-fn run(seed: u64, layer: Layer) -> Fenced {
-    run_in(world(seed, layer), Persistence::Counters)
-}
-
-/// Half of the worlds have four servers.
-fn world(seed: u64, layer: Layer) -> World {
-    World::new(seed, layer, Bounds { servers: if seed % 2 == 0 { 3 } else { 4 }, ..BOUNDS })
-}
-
 /// Servers lose data: in the model, a key may be lost at any moment.
 fn run_in(mut world: World, kept: Persistence) -> Fenced {
     for number in 0..CLIENTS {
@@ -250,7 +241,21 @@ impl Fenced {
 
 impl Translation for Fenced {
     type Model = Fencing;
-    type Moment = Moment;
+
+    const LAYERS: &'static [Layer] = ALL;
+
+    /// Half of the worlds have four servers.
+    fn world(seed: u64, layer: Layer) -> World {
+        World::new(seed, layer, Bounds { servers: if seed % 2 == 0 { 3 } else { 4 }, ..BOUNDS })
+    }
+
+    fn run_in(world: World, _seed: u64) -> Self {
+        run_in(world, Persistence::Counters)
+    }
+
+    fn model(&self, variant: Variant) -> Fencing {
+        Fencing::broken(self.scope(), variant)
+    }
 
     fn moments(&self) -> &[Moment] {
         &self.moments
@@ -321,26 +326,20 @@ impl Translation for Fenced {
 
 #[test]
 fn runs_of_fenced_locks_are_runs_of_the_model() {
-    all_are_accepted(
-        ALL,
-        run,
-        |run| Fencing::new(run.scope()),
-        &[
-            ("attempts", |step| matches!(step, Step::Begin { .. })),
-            ("failed attempts", |step| matches!(step, Step::Pass { .. })),
-            ("lost replies", |step| matches!(step, Step::Set { received: false, .. })),
-            ("confirmations", |step| matches!(step, Step::Confirm { .. })),
-            ("extensions", |step| matches!(step, Step::Extend { .. })),
-            ("refills", |step| matches!(step, Step::Refill { .. })),
-            ("losses and releases", |step| matches!(step, Step::Vanish { .. })),
-        ],
-    );
+    all_are_accepted::<Fenced>(&[
+        ("attempts", |step| matches!(step, Step::Begin { .. })),
+        ("failed attempts", |step| matches!(step, Step::Pass { .. })),
+        ("lost replies", |step| matches!(step, Step::Set { received: false, .. })),
+        ("confirmations", |step| matches!(step, Step::Confirm { .. })),
+        ("extensions", |step| matches!(step, Step::Extend { .. })),
+        ("refills", |step| matches!(step, Step::Refill { .. })),
+        ("losses and releases", |step| matches!(step, Step::Vanish { .. })),
+    ]);
 }
 
 #[test]
 fn runs_with_a_server_that_loses_its_counters_fail() {
-    let run = |seed, layer| run_in(world(seed, layer), Persistence::Nothing);
-    some_fail(30, ALL, run, |run| Fencing::new(run.scope()));
+    some_fail(30, ALL, |seed, layer| run_in(Fenced::world(seed, layer), Persistence::Nothing));
 }
 
 /// Variants that only allow more than the rule. No server of these runs replies with a false counter. Late replies may
@@ -349,7 +348,5 @@ const PERMISSIVE: [Variant; 2] = [Variant::TokenFollowsLaterReplies, Variant::An
 
 #[test]
 fn broken_variants_fail() {
-    let mut variants: Vec<_> = CATALOG.iter().map(|broken| broken.variant).collect();
-    variants.retain(|variant| *variant != Variant::Sound);
-    each_fails_except(&variants, &PERMISSIVE, ALL, run, |run, variant| Fencing::broken(run.scope(), variant));
+    each_fails_except::<Fenced>(CATALOG, &PERMISSIVE);
 }

@@ -5,14 +5,13 @@ use std::time::Duration;
 use redlock_model::Rule;
 use redlock_model::keep::{CATALOG, Keeping, Request, RequestKind, Scope, State, Step, Variant};
 use redlock_simulation::history::{self, EventKind, FaultKind, Place, Reply, TokenNumber};
-use redlock_simulation::server::Persistence;
 use redlock_testkit::Operation;
 
 use crate::accept::Translation;
-use crate::check::{WITH_CONNECTIONS, all_are_accepted, each_fails_except, some_fail};
+use crate::check::{WITH_CONNECTIONS, all_are_accepted, each_fails_except, some_fail, with_a_loss};
 use crate::client::Client;
 use crate::facts::{Call, Facts, Known, facts};
-use crate::world::{Happened, Layer, Moment, NODES, USUAL, World};
+use crate::world::{Happened, Layer, Moment, NODES, World};
 
 const SCOPE: Scope = Scope { extensions: 2, faults: u8::MAX };
 
@@ -27,10 +26,6 @@ const OTHER: usize = 1;
 struct Kept {
     moments: Vec<Moment>,
     facts: [Facts; 2],
-}
-
-fn run(seed: u64, layer: Layer) -> Kept {
-    run_in(World::new(seed, layer, USUAL))
 }
 
 fn run_in(mut world: World) -> Kept {
@@ -128,7 +123,16 @@ impl Kept {
 
 impl Translation for Kept {
     type Model = Keeping;
-    type Moment = Moment;
+
+    const LAYERS: &'static [Layer] = WITH_CONNECTIONS;
+
+    fn run_in(world: World, _seed: u64) -> Self {
+        run_in(world)
+    }
+
+    fn model(&self, variant: Variant) -> Keeping {
+        Keeping::broken(SCOPE, variant)
+    }
 
     fn moments(&self) -> &[Moment] {
         &self.moments
@@ -236,31 +240,21 @@ impl Kept {
 
 #[test]
 fn runs_of_kept_locks_are_runs_of_the_model() {
-    all_are_accepted(
-        WITH_CONNECTIONS,
-        run,
-        |_| Keeping::new(SCOPE),
-        &[
-            ("extensions", |step| matches!(step, Step::Extend)),
-            ("locks that are kept", |step| matches!(step, Step::Elapse)),
-            ("dropped operations", |step| matches!(step, Step::Cancel)),
-            ("ends of a validity", |step| matches!(step, Step::Lapse)),
-            ("lost replies", |step| matches!(step, Step::Fail(_) | Step::CarryWithoutReply(_))),
-            ("broken connections", |step| matches!(step, Step::Break { .. })),
-            ("refills", |step| matches!(step, Step::Carry(Request { kind: RequestKind::Write(1..), .. }))),
-            ("requests of the other client", |step| matches!(step, Step::OtherCarry { .. })),
-        ],
-    );
+    all_are_accepted::<Kept>(&[
+        ("extensions", |step| matches!(step, Step::Extend)),
+        ("locks that are kept", |step| matches!(step, Step::Elapse)),
+        ("dropped operations", |step| matches!(step, Step::Cancel)),
+        ("ends of a validity", |step| matches!(step, Step::Lapse)),
+        ("lost replies", |step| matches!(step, Step::Fail(_) | Step::CarryWithoutReply(_))),
+        ("broken connections", |step| matches!(step, Step::Break { .. })),
+        ("refills", |step| matches!(step, Step::Carry(Request { kind: RequestKind::Write(1..), .. }))),
+        ("requests of the other client", |step| matches!(step, Step::OtherCarry { .. })),
+    ]);
 }
 
 #[test]
 fn runs_with_a_server_that_loses_its_data_fail() {
-    let run = |seed, layer| {
-        let mut world = World::new(seed, layer, USUAL);
-        world.lose_data(LASTS / 2, Persistence::Nothing);
-        run_in(world)
-    };
-    some_fail(50, WITH_CONNECTIONS, run, |_| Keeping::new(SCOPE));
+    some_fail(50, WITH_CONNECTIONS, with_a_loss::<Kept>(LASTS / 2));
 }
 
 /// Variants that only allow more than the rule.
@@ -274,8 +268,5 @@ const PERMISSIVE: [Variant; 5] = [
 
 #[test]
 fn broken_variants_fail() {
-    let variants: Vec<_> = CATALOG.iter().map(|broken| broken.variant).collect();
-    each_fails_except(&variants, &PERMISSIVE, WITH_CONNECTIONS, run, |_, variant| {
-        Keeping::broken(SCOPE, variant)
-    });
+    each_fails_except::<Kept>(CATALOG, &PERMISSIVE);
 }

@@ -15,11 +15,10 @@ use redlock_model::order::{
 };
 use redlock_simulation::history::{self, EventKind, FaultKind, Recorder, Reply, TokenNumber};
 use redlock_simulation::network::{Direction, Notifications, Traffic};
-use redlock_simulation::server::Persistence;
 use redlock_testkit::Operation;
 
 use crate::accept::{Translation, accept};
-use crate::check::{WITH_CONNECTIONS, all_are_accepted, each_fails_except, runs, some_fail};
+use crate::check::{WITH_CONNECTIONS, all_are_accepted, each_fails_except, runs, some_fail, with_a_loss};
 use crate::client::Client;
 use crate::world::{Bounds, Happened, Layer, Moment, NODES, USUAL, World};
 
@@ -78,10 +77,6 @@ struct Waiting {
     last: [Option<Instant>; CLIENTS],
     /// The times between which a client holds the lock.
     holds: [Vec<(Instant, Option<Instant>)>; CLIENTS],
-}
-
-fn run(seed: u64, layer: Layer) -> Waiting {
-    run_in(new_world(seed, layer), seed)
 }
 
 fn new_world(seed: u64, layer: Layer) -> World {
@@ -295,7 +290,7 @@ impl Waiting {
     /// Returns the delays of the next request of a place, of all that lead to the same order on a node the middle one.
     fn delays(&self, state: &State, request: &history::Request) -> Vec<u8> {
         let history::Request { client, server: node, .. } = *request;
-        let Some(score) = sound(self).next_score(state, client, node) else { return vec![0] };
+        let Some(score) = self.model(Variant::Sound).next_score(state, client, node) else { return vec![0] };
         let attempt = self.attempts.get(&request.token);
         let beside = attempt.and_then(|(_, _, request)| self.beside.get(&(client, *request)));
         let Some(other) = beside.and_then(|beside| state.score_on(node, *beside)) else {
@@ -336,7 +331,20 @@ impl Waiting {
 
 impl Translation for Waiting {
     type Model = Turns;
-    type Moment = Moment;
+
+    const LAYERS: &'static [Layer] = WITH_CONNECTIONS;
+
+    fn world(seed: u64, layer: Layer) -> World {
+        new_world(seed, layer)
+    }
+
+    fn run_in(world: World, seed: u64) -> Self {
+        run_in(world, seed)
+    }
+
+    fn model(&self, variant: Variant) -> Turns {
+        Turns { scope: SCOPE, variant }
+    }
 
     fn moments(&self) -> &[Moment] {
         &self.moments
@@ -425,41 +433,32 @@ impl Translation for Waiting {
     }
 }
 
-fn sound(_: &Waiting) -> Turns {
-    Turns { scope: SCOPE, variant: Variant::Sound }
-}
-
 #[test]
 fn runs_with_waiters_are_runs_of_the_model() {
-    all_are_accepted(
-        WITH_CONNECTIONS,
-        run,
-        sound,
-        &[
-            ("requests", |step| matches!(step, Step::Begin { .. })),
-            ("further attempts", |step| matches!(step, Step::Attempt { .. })),
-            ("failed attempts", |step| matches!(step, Step::GiveBack { open: false, .. })),
-            ("failed attempts whose turn is open", |step| matches!(step, Step::GiveBack { open: true, .. })),
-            ("releases", |step| matches!(step, Step::Release { open: false, .. })),
-            ("open turns", |step| matches!(step, Step::Release { open: true, .. })),
-            ("requests that are given up", |step| matches!(step, Step::Leave { .. })),
-            ("places that are entered again", |step| matches!(step, Step::Enter { .. })),
-            ("ends of a place", |step| matches!(step, Step::Forget { .. })),
-            ("ends of a key", |step| matches!(step, Step::Expire { .. })),
-            ("deaths", |step| matches!(step, Step::Fault { kind: Fault::Death, .. })),
-        ],
-    );
+    all_are_accepted::<Waiting>(&[
+        ("requests", |step| matches!(step, Step::Begin { .. })),
+        ("further attempts", |step| matches!(step, Step::Attempt { .. })),
+        ("failed attempts", |step| matches!(step, Step::GiveBack { open: false, .. })),
+        ("failed attempts whose turn is open", |step| matches!(step, Step::GiveBack { open: true, .. })),
+        ("releases", |step| matches!(step, Step::Release { open: false, .. })),
+        ("open turns", |step| matches!(step, Step::Release { open: true, .. })),
+        ("requests that are given up", |step| matches!(step, Step::Leave { .. })),
+        ("places that are entered again", |step| matches!(step, Step::Enter { .. })),
+        ("ends of a place", |step| matches!(step, Step::Forget { .. })),
+        ("ends of a key", |step| matches!(step, Step::Expire { .. })),
+        ("deaths", |step| matches!(step, Step::Fault { kind: Fault::Death, .. })),
+    ]);
 }
 
 /// Asserts that the model rejects every run in which a moment is changed, if there is a moment to change.
 fn each_fails_with(change: impl Fn(&Waiting, &mut Moment) -> bool) {
     let mut failed = 0;
-    for (seed, _, mut run) in runs(&[Layer::Streams], run) {
+    for (seed, _, mut run) in runs(&[Layer::Streams], Waiting::run) {
         let mut moments = std::mem::take(&mut run.moments);
         let is_changed = moments.iter_mut().any(|moment| change(&run, moment));
         run.moments = moments;
         if is_changed {
-            assert!(accept(&run, &sound(&run)).is_err(), "seed {seed}");
+            assert!(accept(&run, &run.model(Variant::Sound)).is_err(), "seed {seed}");
             failed += 1;
         }
     }
@@ -494,12 +493,7 @@ fn a_grant_of_what_is_held_or_reserved_fails() {
 
 #[test]
 fn runs_with_a_server_that_loses_its_data_fail() {
-    let run = |seed, layer| {
-        let mut world = new_world(seed, layer);
-        world.lose_data(LASTS / 2, Persistence::Nothing);
-        run_in(world, seed)
-    };
-    some_fail(50, &[Layer::Streams], run, sound);
+    some_fail(50, &[Layer::Streams], with_a_loss::<Waiting>(LASTS / 2));
 }
 
 /// Variants that only allow more than the rule, or that make clients wait for longer.
@@ -516,10 +510,6 @@ const UNSEEN: Variant = Variant::ReservedPlaceIsEntered;
 
 #[test]
 fn broken_variants_fail() {
-    let variants: Vec<_> =
-        CATALOG.iter().map(|broken| broken.variant).filter(|variant| *variant != UNSEEN).collect();
-    each_fails_except(&variants, &PERMISSIVE, WITH_CONNECTIONS, run, |_, variant| Turns {
-        scope: SCOPE,
-        variant,
-    });
+    let seen: Vec<_> = CATALOG.iter().filter(|broken| broken.variant != UNSEEN).copied().collect();
+    each_fails_except::<Waiting>(&seen, &PERMISSIVE);
 }

@@ -7,13 +7,12 @@ use redlock_core::kind::Kind;
 use redlock_model::Rule;
 use redlock_model::share::{CATALOG, Request, RequestKind, Role, Scope, Sharing, State, Step, Variant};
 use redlock_simulation::history::{self, EventKind, Reply, TokenNumber};
-use redlock_simulation::server::Persistence;
 
 use crate::accept::Translation;
-use crate::check::{ALL, all_are_accepted, each_fails_except, some_fail};
+use crate::check::{ALL, all_are_accepted, each_fails_except, some_fail, with_a_loss};
 use crate::client::Client;
 use crate::facts::{Call, Facts, Known, facts};
-use crate::world::{Happened, Layer, Moment, NODES, USUAL, World};
+use crate::world::{Happened, Layer, Moment, NODES, World};
 
 const CLIENTS: usize = 3;
 
@@ -29,10 +28,6 @@ struct Readers {
 
 fn role(chance: &mut fastrand::Rng) -> Role {
     if chance.u32(..5) < 3 { Role::Reader } else { Role::Writer }
-}
-
-fn run(seed: u64, layer: Layer) -> Readers {
-    run_in(World::new(seed, layer, USUAL))
 }
 
 fn run_in(mut world: World) -> Readers {
@@ -159,7 +154,16 @@ fn request_kind(call: Call) -> Option<RequestKind> {
 
 impl Translation for Readers {
     type Model = Sharing;
-    type Moment = Moment;
+
+    const LAYERS: &'static [Layer] = ALL;
+
+    fn run_in(world: World, _seed: u64) -> Self {
+        run_in(world)
+    }
+
+    fn model(&self, variant: Variant) -> Sharing {
+        Sharing::broken(self.scope, variant)
+    }
 
     fn moments(&self) -> &[Moment] {
         &self.moments
@@ -233,32 +237,22 @@ impl Translation for Readers {
 
 #[test]
 fn runs_of_readers_and_writers_are_runs_of_the_model() {
-    all_are_accepted(
-        ALL,
-        run,
-        |run| Sharing::new(run.scope),
-        &[
-            ("grants", |step| matches!(step, Step::Attempt { .. })),
-            ("dropped attempts", |step| matches!(step, Step::Cancel { .. })),
-            ("extensions", |step| matches!(step, Step::Extend { .. })),
-            ("refills and late writes", |step| {
-                matches!(step, Step::Carry(Request { kind: RequestKind::Refill, .. }))
-            }),
-            ("ends of a validity", |step| matches!(step, Step::Lapse { .. })),
-            ("lost replies", |step| matches!(step, Step::Fail(_))),
-            ("expiries", |step| matches!(step, Step::Expire { .. })),
-        ],
-    );
+    all_are_accepted::<Readers>(&[
+        ("grants", |step| matches!(step, Step::Attempt { .. })),
+        ("dropped attempts", |step| matches!(step, Step::Cancel { .. })),
+        ("extensions", |step| matches!(step, Step::Extend { .. })),
+        ("refills and late writes", |step| {
+            matches!(step, Step::Carry(Request { kind: RequestKind::Refill, .. }))
+        }),
+        ("ends of a validity", |step| matches!(step, Step::Lapse { .. })),
+        ("lost replies", |step| matches!(step, Step::Fail(_))),
+        ("expiries", |step| matches!(step, Step::Expire { .. })),
+    ]);
 }
 
 #[test]
 fn runs_with_a_server_that_loses_its_data_fail() {
-    let run = |seed, layer| {
-        let mut world = World::new(seed, layer, USUAL);
-        world.lose_data(LASTS / 2, Persistence::Nothing);
-        run_in(world)
-    };
-    some_fail(100, ALL, run, |run| Sharing::new(run.scope));
+    some_fail(100, ALL, with_a_loss::<Readers>(LASTS / 2));
 }
 
 /// Variants that only allow more than the rule.
@@ -266,6 +260,5 @@ const PERMISSIVE: [Variant; 1] = [Variant::EntriesExpireEarly];
 
 #[test]
 fn broken_variants_fail() {
-    let variants: Vec<_> = CATALOG.iter().map(|broken| broken.variant).collect();
-    each_fails_except(&variants, &PERMISSIVE, ALL, run, |run, variant| Sharing::broken(run.scope, variant));
+    each_fails_except::<Readers>(CATALOG, &PERMISSIVE);
 }

@@ -121,7 +121,7 @@ impl fmt::Display for Totals {
             writeln!(f, "{:>10} writes that a resource rejected", self.writes_rejected)?;
         }
         for name in FaultKind::NAMES {
-            writeln!(f, "{:>10} {name}", self.faults.get(name).copied().unwrap_or(0))?;
+            writeln!(f, "{:>10} {name}", self.faults.get(*name).copied().unwrap_or(0))?;
         }
         writeln!(f, "{:>10} violations while all assumptions held", self.defects())?;
         for ((invariant, broken), count) in &self.violations {

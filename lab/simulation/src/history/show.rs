@@ -159,31 +159,6 @@ impl fmt::Display for Place {
 }
 
 impl FaultKind {
-    /// The names of all faults.
-    pub const NAMES: [&'static str; 21] = [
-        "crash",
-        "hang",
-        "flush",
-        "lost locks",
-        "lost counters",
-        "older copy",
-        "out of memory",
-        "read-only",
-        "clock step",
-        "clock drift",
-        "partition",
-        "storm",
-        "pause",
-        "suspension",
-        "kill",
-        "wrong type",
-        "lost message",
-        "duplicate",
-        "straggler",
-        "disconnect",
-        "unwatched clock",
-    ];
-
     /// Returns whether the fault lasts for a period. The others are momentary, or affect a single message.
     pub(crate) fn lasts(self) -> bool {
         let is_message = matches!(
@@ -196,33 +171,6 @@ impl FaultKind {
     /// Returns whether the fault has no duration.
     pub(crate) fn is_momentary(self) -> bool {
         matches!(self, Self::Flush | Self::Eviction | Self::Amnesia(_) | Self::Rollback | Self::Step(_))
-    }
-
-    /// Returns the name of the fault.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Crash => "crash",
-            Self::Hang => "hang",
-            Self::Flush => "flush",
-            Self::Eviction => "lost locks",
-            Self::Amnesia(_) => "lost counters",
-            Self::Rollback => "older copy",
-            Self::OutOfMemory => "out of memory",
-            Self::ReadOnly => "read-only",
-            Self::Step(_) => "clock step",
-            Self::Drift(_) => "clock drift",
-            Self::Partition => "partition",
-            Self::Storm => "storm",
-            Self::Pause => "pause",
-            Self::Suspension => "suspension",
-            Self::Kill => "kill",
-            Self::WrongType => "wrong type",
-            Self::Loss => "lost message",
-            Self::Duplicate => "duplicate",
-            Self::Straggler => "straggler",
-            Self::Disconnect => "disconnect",
-            Self::Unwatched => "unwatched clock",
-        }
     }
 }
 

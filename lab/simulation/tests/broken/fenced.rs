@@ -14,7 +14,7 @@ use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use super::node::yield_now;
+use super::operation::{Operation, yield_now};
 
 flaws! {
     sound: conformance::cases().filter(|case| catches(case));
@@ -311,74 +311,6 @@ impl Node {
             _ => {}
         }
         reply
-    }
-}
-
-/// An operation, and what the node stores before it.
-struct Operation<'a> {
-    memory: &'a MemoryNode,
-    claim: &'a Claim,
-    ttl: Ttl,
-    counters: Vec<Option<FencingToken>>,
-    free: Vec<Resource>,
-}
-
-impl<'a> Operation<'a> {
-    fn new(memory: &'a MemoryNode, claim: &'a Claim, ttl: Ttl) -> Self {
-        let resources = claim.resources();
-        let counters = resources.iter().map(|resource| memory.fencing_counter(resource)).collect();
-        let free = resources.iter().filter(|resource| memory.holder(*resource).is_none()).cloned().collect();
-        Self { memory, claim, ttl, counters, free }
-    }
-
-    /// Returns the greatest counter.
-    fn counter(&self) -> u64 {
-        self.counters.iter().flatten().max().map_or(0, |counter| counter.as_u64())
-    }
-
-    /// Returns whether another client holds a resource.
-    fn is_taken(&self) -> bool {
-        let holders = self.claim.resources().iter().filter_map(|resource| self.memory.holder(resource));
-        holders.into_iter().any(|holder| holder != *self.claim.token())
-    }
-
-    fn count(&self, resources: &[Resource], number: Option<FencingToken>) {
-        for resource in resources {
-            self.memory.set_counter(resource, number);
-        }
-    }
-
-    fn count_to(&self, number: Option<FencingToken>) {
-        self.count(self.claim.resources(), number);
-    }
-
-    /// Restores the counters from this resource on.
-    fn restore_counters(&self, first: usize) {
-        for (resource, counter) in self.claim.resources().iter().zip(&self.counters).skip(first) {
-            self.memory.set_counter(resource, *counter);
-        }
-    }
-
-    fn set(&self, resources: &[Resource], ttl: Ttl) {
-        for resource in resources {
-            self.memory.set_holder(resource, self.claim.token().clone(), ttl);
-        }
-    }
-
-    /// Sets the time of each resource that anybody holds.
-    fn rearm(&self) {
-        for resource in self.claim.resources() {
-            if let Some(holder) = self.memory.holder(resource) {
-                self.memory.set_holder(resource, holder, self.ttl);
-            }
-        }
-    }
-
-    /// Removes the resources that were free before.
-    fn remove_new(&self) {
-        for resource in &self.free {
-            self.memory.remove(resource);
-        }
     }
 }
 

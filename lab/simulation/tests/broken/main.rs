@@ -36,24 +36,24 @@ mod admission;
 mod clock;
 mod fenced;
 mod node;
+mod operation;
 mod places;
 mod shared;
 mod watchers;
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use redlock_core::Resource;
 use redlock_core::node::LockNode;
-use redlock_core::runtime::suspend_aware_now;
+use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use self::node::{Client, Held, NO_LOCK, Node, lock};
+use self::node::{Client, Node};
 use self::watchers::Watchers;
 
 flaws! {
@@ -200,12 +200,12 @@ fn failure(broken: &impl Backend, case: &str) -> Option<String> {
 }
 
 fn server(flaw: Flaw) -> Server {
-    Server { flaw, held: Arc::default(), watchers: Arc::default() }
+    Server { flaw, memory: MemoryNode::new("broken"), watchers: Arc::default() }
 }
 
 struct Server {
     flaw: Flaw,
-    held: Arc<Mutex<Held>>,
+    memory: MemoryNode,
     watchers: Arc<Watchers>,
 }
 
@@ -213,15 +213,15 @@ impl Backend for Server {
     async fn node(&self) -> Arc<dyn LockNode> {
         static CLIENTS: AtomicU64 = AtomicU64::new(0);
         let client = CLIENTS.fetch_add(1, Ordering::Relaxed);
-        let held = if self.flaw == ClientsHaveSeparateLocks { Arc::default() } else { self.held.clone() };
+        let separate = || MemoryNode::new("separate");
+        let memory = if self.flaw == ClientsHaveSeparateLocks { separate() } else { self.memory.clone() };
         let (busy, connection) = (AtomicUsize::new(0), AtomicU64::new(0));
         let watchers = Arc::clone(&self.watchers);
-        Arc::new(Client(Arc::new(Node { flaw: self.flaw, held, watchers, client, busy, connection })))
+        Arc::new(Client(Arc::new(Node { flaw: self.flaw, memory, watchers, client, busy, connection })))
     }
 
     async fn no_lock(&self) -> Option<Resource> {
-        let forever = suspend_aware_now() + Duration::from_secs(3600);
-        lock(&self.held).insert(b"list".to_vec(), (NO_LOCK.to_vec(), forever));
+        self.memory.set_non_lock_value("list");
         Resource::new("list").ok()
     }
 }

@@ -1,30 +1,29 @@
 //! A node that fulfills the contract except for one flaw.
+//!
+//! A [`MemoryNode`] carries out each request. A flaw changes the request, the reply or the keys.
 
-use std::collections::HashMap;
-use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redlock_core::node::{
     Availability, Begun, Claim, ConnectionId, Denial, Exchange, LockEntry, LockNode, NodeError, Profile,
     Reply, Request, ServerId, Status, Token, Ttl, Watch,
 };
-use redlock_core::runtime::{Instant, suspend_aware_now};
 use redlock_core::{IntoResources, Resource};
+use redlock_testkit::MemoryNode;
 
 use super::Flaw::{self, *};
+use super::operation::{Operation, yield_now};
 use super::watchers::Watchers;
 
-pub(crate) type Held = HashMap<Vec<u8>, (Vec<u8>, Instant)>;
-
-/// A value that is not a token.
-pub(crate) const NO_LOCK: &[u8] = b"[1, 2, 3]";
+const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Node {
     pub(crate) flaw: Flaw,
-    pub(crate) held: Arc<Mutex<Held>>,
+    pub(crate) memory: MemoryNode,
     pub(crate) watchers: Arc<Watchers>,
     pub(crate) client: u64,
     pub(crate) busy: AtomicUsize,
@@ -56,8 +55,9 @@ impl LockNode for Client {
 
     fn begin(&self, request: &Request) -> Begun {
         let (Self(node), request) = (self.clone(), request.clone());
-        if let (SentBeforeThePoll, Request::Acquire(claim, ttl)) = (node.flaw, &request) {
-            drop(node.acquire_at_once(claim, *ttl));
+        if let (SentBeforeThePoll, Request::Acquire(..)) = (node.flaw, &request) {
+            let sent = pin!(node.memory.call(request.clone()));
+            assert!(sent.poll(&mut Context::from_waker(Waker::noop())).is_ready());
         }
         let step = u64::from(node.flaw == ConnectionsChange);
         let connection = ConnectionId(node.connection.fetch_add(step, Ordering::Relaxed));
@@ -72,254 +72,6 @@ impl LockNode for Client {
 
 impl Node {
     async fn reply_to(&self, request: Request) -> Result<Reply, NodeError> {
-        match request {
-            Request::Acquire(claim, ttl) => self.acquire(&claim, ttl).await,
-            Request::Extend(claim, ttl) => self.extend(&claim, ttl).await,
-            Request::Release(claim) => self.release(&claim).await,
-            Request::Inspect(resource) => self.inspect(&resource).await,
-            Request::Watch(resource) => self.watch(&resource).await,
-            Request::Keep(claim, ttl) => Ok(self.keep_for(&claim, ttl)),
-            _ if self.flaw == GrantsTheUnsupported => Ok(Reply::Granted),
-            other => Err(NodeError::unsupported(&other)),
-        }
-    }
-
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
-        if self.flaw == Sound {
-            return self.acquire_at_once(claim, ttl);
-        }
-        self.enter().await?;
-        if self.flaw == AcquireIsOvertaken {
-            yield_now().await;
-        }
-        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
-        let taken = {
-            let held = self.living();
-            let is_taken = |key: &&Vec<u8>| {
-                held.get(*key).is_some_and(|(token, _)| *token != token_bytes || self.flaw == DeniesItsToken)
-            };
-            keys.iter().find(is_taken).map(|key| (key.clone(), held[key].clone()))
-        };
-        if self.flaw == ChecksThenWrites {
-            yield_now().await;
-        }
-        if let Some((key, (holder, deadline))) = taken {
-            if holder == NO_LOCK && self.flaw != AnyTypeIsALock {
-                return Err(NodeError::wrong_type(&Resource::new(key).expect("the name is valid")));
-            }
-            match self.flaw {
-                Overwrites => {}
-                DeniedAcquireExtends => {
-                    self.living().insert(key, (holder, suspend_aware_now() + ttl.as_duration()));
-                    return Ok(denied());
-                }
-                SetsOnlyFreeResources => {
-                    for key in keys {
-                        self.living()
-                            .entry(key)
-                            .or_insert((token_bytes.clone(), suspend_aware_now() + ttl.as_duration()));
-                    }
-                    return Ok(denied());
-                }
-                NamesTheCaller => return Ok(Reply::Denied(Denial::by(claim.token().clone()))),
-                _ => {
-                    let left = deadline.saturating_duration_since(suspend_aware_now());
-                    let reported = if self.flaw == ReportsAnHour { Duration::from_secs(3600) } else { left };
-                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(reported);
-                    let tokens_differ =
-                        matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
-                    return Ok(if tokens_differ { denied() } else { Reply::Denied(truth) });
-                }
-            }
-        }
-        if self.flaw == WritesNothing
-            || self.flaw == SetsNoAbsentResource && keys.iter().any(|key| self.living().contains_key(key))
-        {
-            return Ok(Reply::Granted);
-        }
-        let deadline = suspend_aware_now() + self.time(ttl);
-        for (position, key) in keys.into_iter().enumerate() {
-            let never = self.flaw == OneExpires && position > 0;
-            let fresh =
-                (token_bytes.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
-            if matches!(self.flaw, Overwrites | RepeatedAcquireExtends) {
-                self.living().insert(key, fresh);
-            } else {
-                self.living().entry(key).or_insert(fresh);
-            }
-            if self.flaw == WritesOneByOne {
-                yield_now().await;
-            }
-        }
-        Ok(Reply::Granted)
-    }
-
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
-        self.enter().await?;
-        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
-        let has_token = |key: &Vec<u8>| match self.living().get(key) {
-            Some((token, _)) => *token == token_bytes || self.flaw == ExtendComparesNothing,
-            None => self.flaw == ExtendCreates,
-        };
-        let all = keys.iter().all(has_token);
-        if !all && self.flaw != ExtendsOnlyHeldResources {
-            return Ok(denied());
-        }
-        let at_least = suspend_aware_now() + self.time(ttl);
-        for key in keys.iter().filter(|key| has_token(key)) {
-            {
-                let mut held = self.living();
-                let (_, deadline) = held.entry(key.clone()).or_insert((token_bytes.clone(), at_least));
-                match self.flaw {
-                    ExtendsNothing => {}
-                    ExtendsForever => *deadline = *deadline + Duration::from_secs(3600),
-                    ExtendSets => *deadline = at_least,
-                    _ => *deadline = at_least.max(*deadline),
-                }
-            }
-            match self.flaw {
-                ExtendsOneOnly => break,
-                ExtendsOneByOne => yield_now().await,
-                _ => {}
-            }
-        }
-        Ok(if all { Reply::Granted } else { denied() })
-    }
-
-    async fn release(&self, claim: &Claim) -> Result<Reply, NodeError> {
-        self.enter().await?;
-        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
-        let has_token = |key: &Vec<u8>| match self.living().get(key) {
-            Some((token, _)) => *token == token_bytes || self.flaw == ReleaseComparesNothing,
-            None => false,
-        };
-        let mut own_keys: Vec<_> = keys.iter().filter(|key| has_token(key)).cloned().collect();
-        match self.flaw {
-            ReleasesNothing => return Ok(Reply::Deleted(!own_keys.is_empty())),
-            ReleaseAlwaysGrants => own_keys.push(b"nothing".to_vec()),
-            ReleasesAllOrNone if own_keys.len() < keys.len() => return Ok(Reply::Deleted(false)),
-            ReleaseReadsPatterns if keys.contains(&b"*".to_vec()) => self.living().clear(),
-            ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != token_bytes),
-            _ => {}
-        }
-        for key in &own_keys {
-            self.living().remove(key);
-            if self.flaw == ReleasesOneByOne {
-                yield_now().await;
-            }
-        }
-        self.watchers.notify(self.client, self.flaw);
-        Ok(Reply::Deleted(!own_keys.is_empty()))
-    }
-
-    async fn inspect(&self, resource: &Resource) -> Result<Reply, NodeError> {
-        self.enter().await?;
-        let other =
-            Claim::new(resource.into_resources().expect("the name is valid"), Token::from_bytes("other"));
-        let key = self.keys(&other).remove(0);
-        let found = self.living().get(&key).cloned();
-        match self.flaw {
-            InspectIsClaimed => return Err(NodeError::unsupported("inspect")),
-            InspectFindsNothing => return Ok(Reply::Free { waiters: None }),
-            InspectAcquires if found.is_none() => {
-                drop(self.acquire(&other, Ttl::MAX).await);
-            }
-            InspectRearms if found.is_some() => {
-                let later = suspend_aware_now() + Duration::from_secs(3600);
-                self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
-            }
-            InspectFindsExpired if found.is_none() => {
-                return Ok(Reply::Held(LockEntry::of(other.token().clone())));
-            }
-            _ => {}
-        }
-        let Some((token, deadline)) = found else { return Ok(Reply::Free { waiters: None }) };
-        if token == NO_LOCK && self.flaw != InspectTakesAnyType {
-            return Err(NodeError::wrong_type(resource));
-        }
-        let token = if self.flaw == InspectHidesTheHolder { b"".to_vec() } else { token };
-        let left = deadline.saturating_duration_since(suspend_aware_now());
-        let reported = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
-        Ok(Reply::Held(LockEntry::of(Token::from_bytes(token)).expiring_in(reported)))
-    }
-
-    async fn watch(&self, resource: &Resource) -> Result<Reply, NodeError> {
-        self.enter().await?;
-        if self.flaw == WatchIsClaimed {
-            return Err(NodeError::unsupported("watch"));
-        }
-        let other =
-            Claim::new(resource.into_resources().expect("the name is valid"), Token::from_bytes("other"));
-        let key = self.keys(&other).remove(0);
-        let joined = (self.flaw != WatchArmsLate).then(|| self.watchers.join(self.client));
-        let found = self.living().get(&key).map(|(_, deadline)| *deadline);
-        let later = suspend_aware_now() + Duration::from_secs(3600);
-        match self.flaw {
-            WatchArmsLate => yield_now().await,
-            WatchAcquires if found.is_none() => {
-                drop(self.acquire(&other, Ttl::MAX).await);
-            }
-            WatchRearms if found.is_some() => {
-                self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
-            }
-            _ => {}
-        }
-        let joined = joined.unwrap_or_else(|| self.watchers.join(self.client));
-        let left = |deadline: Instant| deadline.saturating_duration_since(suspend_aware_now());
-        let availability = match found {
-            None if self.flaw == WatchFindsExpired => Availability::Taken(None),
-            Some(_) if self.flaw == WatchReportsAnHour => Availability::Taken(Some(left(later))),
-            Some(deadline) if self.flaw != WatchFindsNothing => Availability::Taken(Some(left(deadline))),
-            _ => Availability::Free,
-        };
-        Ok(Reply::Watching(Watch::new(availability, async {
-            let _completed = joined.await;
-        })))
-    }
-
-    fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Reply {
-        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
-        let mut held = self.living();
-        let is_held = |key: &Vec<u8>| held.get(key).is_some_and(|(token, _)| *token == token_bytes);
-        if self.flaw != KeepComparesNothing && !keys.iter().all(is_held) {
-            return denied();
-        }
-        let until = suspend_aware_now() + ttl.as_duration();
-        for key in keys {
-            let Some((_, deadline)) = held.get_mut(&key) else { continue };
-            *deadline = match self.flaw {
-                KeepNeverShortens => until.max(*deadline),
-                KeepNeverLengthens => until.min(*deadline),
-                _ => until,
-            };
-        }
-        Reply::Granted
-    }
-}
-
-impl Node {
-    /// Acquires in one step, as the contract requires.
-    fn acquire_at_once(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
-        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
-        let mut held = self.living();
-        for key in &keys {
-            let Some((holder, deadline)) = held.get(key).filter(|(token, _)| *token != token_bytes) else {
-                continue;
-            };
-            if holder == NO_LOCK {
-                return Err(NodeError::wrong_type(&Resource::new(key).expect("the name is valid")));
-            }
-            let left = deadline.saturating_duration_since(suspend_aware_now());
-            return Ok(Reply::Denied(Denial::by(Token::from_bytes(holder)).expiring_in(left)));
-        }
-        let deadline = suspend_aware_now() + self.time(ttl);
-        for key in keys {
-            held.entry(key).or_insert_with(|| (token_bytes.clone(), deadline));
-        }
-        Ok(Reply::Granted)
-    }
-
-    async fn enter(&self) -> Result<(), NodeError> {
         if matches!(self.flaw, AtMostAHundredCalls | ADropLeaksAPermit) {
             if self.busy.fetch_add(1, Ordering::Relaxed) >= 100 {
                 return Err(NodeError::unavailable("too many calls"));
@@ -327,30 +79,217 @@ impl Node {
             yield_now().await;
             self.busy.fetch_sub(1, Ordering::Relaxed);
         }
-        Ok(())
+        match request {
+            Request::Acquire(claim, ttl) => self.acquire(&self.read(&claim), self.time(ttl)).await,
+            Request::Extend(claim, ttl) => self.extend(&self.read(&claim), ttl).await,
+            Request::Release(claim) => self.release(&self.read(&claim)).await,
+            Request::Inspect(resource) => self.inspect(resource).await,
+            Request::Watch(resource) => self.watch(resource).await,
+            Request::Keep(claim, ttl) => self.keep_for(&claim, ttl).await,
+            _ if self.flaw == GrantsTheUnsupported => Ok(Reply::Granted),
+            other => Err(NodeError::unsupported(&other)),
+        }
     }
 
-    fn living(&self) -> MutexGuard<'_, Held> {
-        let mut held = lock(&self.held);
-        held.retain(|_, (_, deadline)| *deadline > suspend_aware_now());
-        held
-    }
-
-    fn keys(&self, claim: &Claim) -> Vec<Vec<u8>> {
-        let names = claim.resources().iter().map(Resource::as_bytes);
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
+        let (before, resources) = (Operation::new(&self.memory, claim, ttl), claim.resources());
+        let is_taken = before.is_taken();
         match self.flaw {
+            AcquireIsOvertaken => yield_now().await,
+            WritesNothing if !is_taken => return Ok(Reply::Granted),
+            SetsNoAbsentResource if before.free.len() < resources.len() => return Ok(Reply::Granted),
+            DeniesItsToken if before.free.len() < resources.len() => return Ok(denied()),
+            ChecksThenWrites => {
+                yield_now().await;
+                if !is_taken {
+                    before.set(resources, ttl);
+                }
+            }
+            WritesOneByOne => return self.one_by_one(claim, |one| Request::Acquire(one, ttl)).await,
+            _ => {}
+        }
+        let reply = self.memory.call(Request::Acquire(claim.clone(), ttl)).await;
+        match (self.flaw, reply) {
+            (AnyTypeIsALock, Err(_)) => return Ok(Reply::Granted),
+            (Overwrites, Ok(Reply::Denied(_))) => {
+                before.set(resources, ttl);
+                return Ok(Reply::Granted);
+            }
+            (NamesTheCaller, Ok(Reply::Denied(_))) => {
+                return Ok(Reply::Denied(Denial::by(claim.token().clone())));
+            }
+            (ReportsAnHour, Ok(Reply::Denied(denial))) => return Ok(Reply::Denied(denial.expiring_in(HOUR))),
+            (TokensEndAtNul | TokensAreText | TokensAreNumbers, Ok(Reply::Denied(_))) => return Ok(denied()),
+            (DeniedAcquireExtends, Ok(Reply::Denied(_))) => before.rearm(),
+            (SetsOnlyFreeResources, Ok(Reply::Denied(_))) => before.set(&before.free, ttl),
+            (RepeatedAcquireExtends, Ok(Reply::Granted)) => before.set(resources, ttl),
+            (OneExpires, Ok(Reply::Granted)) => before.set(&resources[1..], Ttl::MAX),
+            (LongestTtlIsTruncated, Ok(Reply::Granted)) if ttl.as_duration() > 300 * HOUR => {
+                before.remove_new();
+            }
+            (_, reply) => return reply,
+        }
+        Ok(if is_taken { denied() } else { Reply::Granted })
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
+        let (before, resources) = (Operation::new(&self.memory, claim, ttl), claim.resources());
+        let extend = |claim: Claim, ttl: Ttl| self.memory.call(Request::Extend(claim, ttl));
+        let reply = match self.flaw {
+            // The shortest extension changes nothing.
+            ExtendsNothing | ExtendsOneOnly | ExtendsOneByOne => extend(claim.clone(), Ttl::MIN).await?,
+            _ => extend(claim.clone(), ttl).await?,
+        };
+        match (self.flaw, &reply) {
+            (ExtendsForever, Reply::Granted) => before.set(resources, Ttl::MAX),
+            (ExtendSets, Reply::Granted) => before.set(resources, ttl),
+            (ExtendsOneOnly, Reply::Granted) => return extend(on(claim, &resources[0]), ttl).await,
+            (ExtendsOneByOne, Reply::Granted) => {
+                return self.one_by_one(claim, |one| Request::Extend(one, ttl)).await;
+            }
+            (ExtendCreates, Reply::Denied(_)) if !before.is_taken() => {
+                before.set(&before.free, ttl);
+                return Ok(Reply::Granted);
+            }
+            (ExtendComparesNothing, Reply::Denied(_)) if before.free.is_empty() => return Ok(Reply::Granted),
+            (ExtendsOnlyHeldResources, Reply::Denied(_)) => {
+                for resource in resources {
+                    extend(on(claim, resource), ttl).await?;
+                }
+            }
+            _ => {}
+        }
+        Ok(reply)
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Reply, NodeError> {
+        let (memory, resources) = (&self.memory, claim.resources());
+        let holds = |resource: &&Resource| memory.holder(*resource).as_ref() == Some(claim.token());
+        let held = resources.iter().filter(holds).count();
+        let remove_if = |is: &dyn Fn(&LockEntry) -> bool| {
+            let locks = memory.locks().into_iter().filter(|(_, entry)| is(entry));
+            locks.for_each(|(resource, _)| memory.remove(resource));
+        };
+        match self.flaw {
+            ReleasesNothing => return Ok(Reply::Deleted(held > 0)),
+            ReleasesAllOrNone if held < resources.len() => return Ok(Reply::Deleted(false)),
+            ReleaseReadsPatterns if resources.iter().any(|name| name.as_bytes() == b"*") => {
+                remove_if(&|_| true);
+            }
+            ReleasesAllOfTheToken => remove_if(&|entry| entry.token == *claim.token()),
+            ReleaseComparesNothing => {
+                let any = resources.iter().any(|resource| memory.holder(resource).is_some());
+                for resource in resources {
+                    memory.remove(resource);
+                }
+                return Ok(Reply::Deleted(any));
+            }
+            ReleasesOneByOne => drop(self.one_by_one(claim, Request::Release).await?),
+            _ => drop(memory.call(Request::Release(claim.clone())).await?),
+        }
+        self.watchers.notify(self.client, self.flaw);
+        Ok(Reply::Deleted(held > 0 || self.flaw == ReleaseAlwaysGrants))
+    }
+
+    async fn inspect(&self, resource: Resource) -> Result<Reply, NodeError> {
+        let (memory, other) = (&self.memory, Token::from_bytes("other"));
+        let reply = memory.call(Request::Inspect(resource.clone())).await;
+        Ok(match (self.flaw, reply) {
+            (InspectIsClaimed, _) => return Err(NodeError::unsupported("inspect")),
+            (InspectTakesAnyType, Err(_)) | (InspectFindsExpired, Ok(Reply::Free { .. })) => {
+                Reply::Held(LockEntry::of(other))
+            }
+            (InspectFindsNothing, _) => Reply::Free { waiters: None },
+            (InspectAcquires, Ok(reply @ Reply::Free { .. })) => {
+                memory.set_holder(resource, other, Ttl::MAX);
+                reply
+            }
+            (InspectRearms, Ok(Reply::Held(entry))) => {
+                memory.set_holder(resource, entry.token.clone(), Ttl::MAX);
+                Reply::Held(entry)
+            }
+            (InspectHidesTheHolder, Ok(Reply::Held(_))) => Reply::Held(LockEntry::of(Token::from_bytes(""))),
+            (InspectReportsAnHour, Ok(Reply::Held(entry))) => Reply::Held(entry.expiring_in(HOUR)),
+            (_, reply) => return reply,
+        })
+    }
+
+    async fn watch(&self, resource: Resource) -> Result<Reply, NodeError> {
+        if self.flaw == WatchIsClaimed {
+            return Err(NodeError::unsupported("watch"));
+        }
+        let arm = async || match self.memory.call(Request::Watch(resource.clone())).await? {
+            Reply::Watching(watch) => Ok(watch),
+            other => panic!("no reply to a watch: {other:?}"),
+        };
+        let Watch { availability, mut changed, holder, .. } = arm().await?;
+        match (self.flaw, holder) {
+            (WatchMissesItsOwn | WatchMissesOthers | WatchNotifiesOne, _) => {
+                let joined = self.watchers.join(self.client);
+                changed = Box::pin(async {
+                    let _completed = joined.await;
+                });
+            }
+            (WatchArmsLate, _) => {
+                yield_now().await;
+                changed = arm().await?.changed;
+            }
+            (WatchAcquires, None) => self.memory.set_holder(&resource, Token::from_bytes("other"), Ttl::MAX),
+            (WatchRearms, Some(holder)) => self.memory.set_holder(&resource, holder, Ttl::MAX),
+            _ => {}
+        }
+        let availability = match (self.flaw, availability) {
+            (WatchFindsNothing, _) => Availability::Free,
+            (WatchFindsExpired, Availability::Free) => Availability::Taken(None),
+            (WatchReportsAnHour, Availability::Taken(_)) => Availability::Taken(Some(HOUR)),
+            (_, availability) => availability,
+        };
+        Ok(Reply::Watching(Watch::new(availability, changed)))
+    }
+
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Reply, NodeError> {
+        let left = claim.resources().iter().filter_map(|resource| self.memory.remaining(resource)).min();
+        let request = match self.flaw {
+            KeepNeverShortens => Request::Extend(claim.clone(), ttl),
+            KeepNeverLengthens if left.is_some_and(|left| left < ttl.as_duration()) => {
+                Request::Extend(claim.clone(), Ttl::MIN)
+            }
+            _ => Request::Keep(claim.clone(), ttl),
+        };
+        match self.memory.call(request).await? {
+            Reply::Denied(_) if self.flaw == KeepComparesNothing => Ok(Reply::Granted),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Carries out a request for one resource after the other.
+    async fn one_by_one(
+        &self,
+        claim: &Claim,
+        request: impl Fn(Claim) -> Request,
+    ) -> Result<Reply, NodeError> {
+        for resource in claim.resources() {
+            if let denied @ Reply::Denied(_) = self.memory.call(request(on(claim, resource))).await? {
+                return Ok(denied);
+            }
+            yield_now().await;
+        }
+        Ok(Reply::Granted)
+    }
+
+    /// Returns a claim as the node reads it.
+    fn read(&self, claim: &Claim) -> Claim {
+        let names = claim.resources().iter().map(Resource::as_bytes);
+        let names: Vec<Vec<u8>> = match self.flaw {
             NamesAreJoined => vec![names.collect::<Vec<_>>().concat()],
             NamesEndAtNul => names.map(until_nul).collect(),
             NamesAreText => names.map(as_text).collect(),
             NamesAreTrimmed => names.map(|name| name.trim_ascii().to_vec()).collect(),
             NamesAreCut => names.map(|name| name[..name.len().min(255)].to_vec()).collect(),
             _ => names.map(<[u8]>::to_vec).collect(),
-        }
-    }
-
-    fn token(&self, claim: &Claim) -> Vec<u8> {
+        };
         let token = claim.token().as_bytes();
-        match self.flaw {
+        let token = match self.flaw {
             TokensEndAtNul => until_nul(token),
             TokensAreText => as_text(token),
             TokensAreNumbers => {
@@ -358,23 +297,27 @@ impl Node {
                 number.map_or_else(|| token.to_vec(), |number| number.to_string().into_bytes())
             }
             _ => token.to_vec(),
-        }
+        };
+        // A name must not be empty.
+        let name = |name: Vec<u8>| if name.is_empty() { b"empty".to_vec() } else { name };
+        let resources = names.into_iter().map(name).collect::<Vec<_>>().into_resources();
+        Claim::new(resources.expect("the names are valid"), Token::from_bytes(token))
     }
 
-    fn time(&self, ttl: Ttl) -> Duration {
-        let ttl = ttl.as_duration();
+    fn time(&self, ttl: Ttl) -> Ttl {
+        let time = ttl.as_duration();
         match self.flaw {
-            NeverExpires => Duration::from_secs(1_000_000),
-            ExpiresEarly => ttl / 2,
-            ExpiresLate => ttl * 1000,
-            LongestTtlIsTruncated if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
+            NeverExpires => Ttl::MAX,
+            ExpiresEarly => Ttl::new(time / 2).unwrap_or(Ttl::MIN),
+            ExpiresLate => Ttl::new(time * 1000).unwrap_or(Ttl::MAX),
             _ => ttl,
         }
     }
 }
 
-pub(crate) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+/// Returns a claim of one of its resources.
+fn on(claim: &Claim, resource: &Resource) -> Claim {
+    Claim::new(resource.into_resources().expect("the name is valid"), claim.token().clone())
 }
 
 fn denied() -> Reply {
@@ -387,17 +330,4 @@ fn until_nul(bytes: &[u8]) -> Vec<u8> {
 
 fn as_text(bytes: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(bytes).into_owned().into_bytes()
-}
-
-/// Lets all other tasks run first.
-pub(crate) async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

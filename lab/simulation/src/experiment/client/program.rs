@@ -7,9 +7,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::kind::Owned;
+use redlock_core::kind::{Kind, Owned};
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_core::{Error, Guard, KeepAlive, Lease, LockRequest, Redlock};
+use redlock_core::{Error, ErrorKind, Guard, KeepAlive, Lease, LockRequest, Redlock};
 use redlock_testkit::sim::Process;
 
 use super::writer::{Pace, Writer};
@@ -148,26 +148,28 @@ impl Program {
         result: Option<Result<Option<G>, Error>>,
     ) -> Option<(G, TokenNumber)> {
         let client = self.client.0.number;
-        let guard = match result {
-            Some(Ok(Some(guard))) => guard,
-            Some(Ok(None)) => {
-                self.record(EventKind::NotGranted { client, why: Some(redlock_core::ErrorKind::Contended) });
-                return None;
-            }
-            Some(Err(error)) => {
-                self.record(EventKind::NotGranted { client, why: Some(error.kind()) });
-                return None;
-            }
-            None => {
-                self.record(EventKind::NotGranted { client, why: None });
-                return None;
-            }
+        let why = match result {
+            Some(Ok(Some(guard))) => return Some(self.granted_as(resources, guard)),
+            Some(Ok(None)) => Some(ErrorKind::Contended),
+            Some(Err(error)) => Some(error.kind()),
+            None => None,
         };
+        self.record(EventKind::NotGranted { client, why });
+        None
+    }
+
+    /// Records a grant, and returns its token, too.
+    pub(super) fn granted_as<G: Deref<Target = Lease>>(
+        &self,
+        resources: Vec<usize>,
+        guard: G,
+    ) -> (G, TokenNumber) {
+        let client = self.client.0.number;
         let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
         let until = self.until(&guard);
         let fence = guard.fencing_token();
         self.record(EventKind::Granted { client, resources, token, until, fence });
-        Some((guard, token))
+        (guard, token)
     }
 
     pub(super) async fn hold(&mut self, guard: &Guard, token: TokenNumber, resources: &[usize]) {
@@ -215,13 +217,13 @@ impl Program {
         });
     }
 
-    pub(super) async fn release(&mut self, guard: Guard, token: TokenNumber) {
+    pub(super) async fn release<K: Kind>(&mut self, guard: Guard<K>, token: TokenNumber) {
         let waits = self.chance.bool();
         self.end(guard, token, waits).await;
     }
 
     /// Releases a lock, and waits for the outcome if `waits` is true.
-    pub(super) async fn end(&self, guard: Guard, token: TokenNumber, waits: bool) {
+    pub(super) async fn end<K: Kind>(&self, guard: Guard<K>, token: TokenNumber, waits: bool) {
         let client = self.client.0.number;
         self.record(self.client.0.network.recorder().releasing(client, token, waits));
         if waits {

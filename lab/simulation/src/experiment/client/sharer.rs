@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::kind::{Owned, Read};
+use redlock_core::kind::{Kind, Owned, Read};
 use redlock_core::{Error, Guard, KeepAlive, LockRequest, RwLock};
 
 use super::program::{Program, name};
@@ -23,21 +23,11 @@ impl Program {
 
     async fn read(&mut self, lock: &RwLock) {
         let request = lock.read(self.requested());
-        let result = match self.chance.u32(..6) {
-            0 => Some(request.try_now().await),
-            1..5 => {
-                let wait = self.millis(0, 3_000);
-                Some(request.max_wait(wait).await.map(Some))
-            }
-            _ => {
-                let patience = self.micros(0, 100_000);
-                self.within(patience, request.into_future()).await.map(|result| result.map(Some))
-            }
-        };
+        let result = self.request_in_any_way(request, 100_000).await;
         let Some((guard, token)) = self.granted(vec![0], result) else { return };
         self.record(EventKind::Reads { client: self.client.0.number, token });
         self.hold_as_reader(&guard, token).await;
-        self.release_reader(guard, token).await;
+        self.release(guard, token).await;
     }
 
     async fn hold_as_reader(&mut self, guard: &Guard<Read>, token: TokenNumber) {
@@ -61,21 +51,12 @@ impl Program {
         }
     }
 
-    async fn release_reader(&mut self, guard: Guard<Read>, token: TokenNumber) {
-        let (client, waits) = (self.client.0.number, self.chance.bool());
-        self.record(self.client.0.network.recorder().releasing(client, token, waits));
-        if waits {
-            let outcome = guard.release().await.map_err(|error| error.kind());
-            self.record(EventKind::Released { client, token, outcome });
-        }
-    }
-
     async fn write(&mut self, lock: &RwLock) {
         let ttl = self.requested();
         let result = if self.chance.u32(..4) == 0 {
-            self.request_write(self.redlock.lock(name(0), ttl)).await
+            any(self.request_in_any_way(self.redlock.lock(name(0), ttl), 400_000).await)
         } else {
-            self.request_write(lock.write(ttl)).await
+            any(self.request_in_any_way(lock.write(ttl), 400_000).await)
         };
         let granted: Option<(Guard, TokenNumber)> = self.granted(vec![0], result);
         if let Some((guard, token)) = granted {
@@ -84,22 +65,23 @@ impl Program {
         }
     }
 
-    async fn request_write<K: Owned>(
+    /// Makes a request in one of three ways. If the client drops it, this is within these microseconds.
+    async fn request_in_any_way<K: Kind>(
         &mut self,
         request: LockRequest<K>,
-    ) -> Option<Result<Option<Guard>, Error>> {
-        let result = match self.chance.u32(..6) {
+        patience: u64,
+    ) -> Option<Result<Option<Guard<K>>, Error>> {
+        match self.chance.u32(..6) {
             0 => Some(request.try_now().await),
             1..5 => {
                 let wait = self.millis(0, 3_000);
                 Some(request.max_wait(wait).await.map(Some))
             }
             _ => {
-                let patience = self.micros(0, 400_000);
+                let patience = self.micros(0, patience);
                 self.within(patience, request.into_future()).await.map(|result| result.map(Some))
             }
-        };
-        result.map(|result| result.map(|guard| guard.map(Guard::into_any)))
+        }
     }
 
     /// Records a request, and returns its TTL.
@@ -108,4 +90,8 @@ impl Program {
         self.record(EventKind::Requested { client, resources: vec![0], ttl, once: false, fenced: false });
         ttl
     }
+}
+
+fn any<K: Owned>(result: Option<Result<Option<Guard<K>>, Error>>) -> Option<Result<Option<Guard>, Error>> {
+    result.map(|result| result.map(|guard| guard.map(Guard::into_any)))
 }

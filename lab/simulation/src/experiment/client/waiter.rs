@@ -42,9 +42,7 @@ impl Program {
                 return self.idle(100).await;
             }
         };
-        let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
-        let until = self.until(&guard);
-        self.record(EventKind::Granted { client, resources, token, until, fence: None });
+        let (guard, token) = self.granted_as(resources, guard);
         match self.chance.u32(..8) {
             0 => {
                 // Waits until the lock has expired, and a little longer.
