@@ -10,6 +10,7 @@ mod keys;
 mod leader;
 mod party;
 mod queue;
+mod shares;
 mod turns;
 
 pub(crate) use self::party::run as party;
@@ -20,11 +21,12 @@ use crate::round::Effort;
 type Group = fn(Effort) -> Vec<Fact>;
 
 /// All groups by name.
-pub(crate) const GROUPS: [(&str, Group); 7] = [
+pub(crate) const GROUPS: [(&str, Group); 8] = [
     ("turns", turns::run),
     ("handover", hand_over::run),
     ("foreign", foreign::run),
     ("crowd", crowd::run),
+    ("shares", shares::run),
     ("queue", queue::run),
     ("keys", keys::run),
     ("leader", leader::run),

@@ -41,12 +41,13 @@ impl Way {
     }
 }
 
-/// The start and end of a hold, and the number of the task in its process.
+/// The start and end of a hold, the number of the task in its process, and the time of its request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Hold {
     pub(crate) since: u64,
     pub(crate) until: u64,
     pub(crate) task: usize,
+    pub(crate) requested: u64,
 }
 
 /// A handle to the process, which is killed on drop.
@@ -93,9 +94,9 @@ impl Party {
             let line = line.expect("the output is text");
             let mut words = line.split(' ');
             let mut moment = || words.next().and_then(|word| word.parse().ok()).expect("the line is a hold");
-            let (since, until, task) = (moment(), moment(), moment());
+            let (since, until, task, requested) = (moment(), moment(), moment(), moment());
             let task = usize::try_from(task).expect("the number of tasks is small");
-            holds.push(Hold { since, until, task });
+            holds.push(Hold { since, until, task, requested });
         }
         holds
     }
@@ -138,14 +139,16 @@ async fn takes_part<C: Contender>(contender: C, tasks: usize, hold: Duration) ->
     while stdin().read_line(&mut line)? > 0 {
         match line.trim().split_once(' ') {
             None => one_hold(&contender, hold).await?,
-            Some((_, millis)) => {
+            Some((_, times)) => {
+                let (millis, pause) = times.split_once(' ').unwrap_or((times, "0"));
                 let until = Instant::now() + Duration::from_millis(millis.parse()?);
+                let times = (hold, Duration::from_millis(pause.parse()?));
                 let holds =
-                    (0..tasks).map(|task| tokio::spawn(many_holds(contender.clone(), task, hold, until)));
+                    (0..tasks).map(|task| tokio::spawn(many_holds(contender.clone(), task, times, until)));
                 let mut text = String::new();
                 for holds in join_all(holds).await {
-                    for Hold { since, until, task } in holds? {
-                        writeln!(text, "{since} {until} {task}")?;
+                    for Hold { since, until, task, requested } in holds? {
+                        writeln!(text, "{since} {until} {task} {requested}")?;
                     }
                 }
                 stdout().write_all(text.as_bytes())?;
@@ -168,14 +171,24 @@ async fn one_hold<C: Contender>(contender: &C, lasts: Duration) -> Result<(), Bo
     Ok(())
 }
 
-async fn many_holds<C: Contender>(contender: C, task: usize, lasts: Duration, end: Instant) -> Vec<Hold> {
+/// Holds the lock again and again, with a pause after each hold.
+async fn many_holds<C: Contender>(
+    contender: C,
+    task: usize,
+    (lasts, pause): (Duration, Duration),
+    end: Instant,
+) -> Vec<Hold> {
     let mut holds = Vec::new();
     while Instant::now() < end {
+        let requested = now();
         let held = contender.acquire(KEY).await;
         let since = now();
         keep(lasts).await;
-        holds.push(Hold { since, until: now(), task });
+        holds.push(Hold { since, until: now(), task, requested });
         contender.release(held).await;
+        if !pause.is_zero() {
+            keep(pause).await;
+        }
     }
     holds
 }
