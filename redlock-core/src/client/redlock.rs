@@ -108,6 +108,9 @@ impl Redlock {
     /// Extends the lock by its TTL, and returns a guard once a quorum of nodes has confirmed that they still hold it.
     /// Before that, the lock does not count as held.
     ///
+    /// Its former holder must neither use nor release the lock any more: the token is the same. A guard that was detached
+    /// does neither.
+    ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
     /// let detached = redlock.lock("report", ttl).await?.detach().await;
