@@ -83,12 +83,12 @@ impl<K: Kind> Guard<K> {
     /// if other threads of the runtime are free. [`LockRequest::keep_alive`](crate::LockRequest::keep_alive) has
     /// started the task by the time the request returns.
     ///
-    /// A renewal to which too few nodes replied is retried while validity is left. The task ends with a renewal that
-    /// can no longer succeed: the lock is lost, or [superseded](crate::ErrorKind::Superseded). The lease's
-    /// [`state`](Lease::state) shows the progress, and [`lost`](Lease::lost) reports the loss.
+    /// A renewal to which too few nodes replied is retried while validity is left. None follows one that can no longer
+    /// succeed: the lock is lost, or [superseded](crate::ErrorKind::Superseded). The lease's [`state`](Lease::state)
+    /// shows the progress, and [`lost`](Lease::lost) reports the loss.
     ///
-    /// Nodes may have carried out a renewal that failed. Thus after a failed renewal, the task deletes the keys when the
-    /// validity of the lost lock has ended, even if the guard still exists.
+    /// When the validity has ended, the task deletes the keys, even if the guard still exists. Nodes may have carried out
+    /// a renewal that failed, and would deny other clients for up to a TTL more.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {
@@ -197,7 +197,7 @@ impl<K: Owned> Guard<K> {
         let (handle, record) = (&lease.handle, &lease.record);
         let ttl = handle.rules.drift.kept_ttl(rest)?;
         handle.check_keep()?;
-        // The lock may also be lost between the two.
+        // The lock may also be lost after the check.
         if !self.is_held() || !self.end_here().await {
             let resources = record.claim.all_resources();
             let message = format!("cannot keep the lock on {resources}: it is no longer held");
@@ -218,8 +218,8 @@ impl<K: Owned> Guard<K> {
     /// the outcome of a write stays unknown, it is not cleaned up, because that could delete the resumed lock. Its key
     /// expires with its TTL.
     ///
-    /// If [keep-alive](Guard::keep_alive) has begun to delete the keys of a lock that was lost, the detached lease has a
-    /// new token. It can never be resumed, because its lock would be deleted.
+    /// If [keep-alive](Guard::keep_alive) has begun to delete the keys of a lost lock, the detached lease has a new token,
+    /// and can never be resumed. With the old token, the process that resumes it would lose its lock.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {

@@ -2,12 +2,12 @@
 //!
 //! [`renewal`](crate::decide::renewal) decides when to renew. Renewals come one after the other, and each ends when the
 //! lease does, so none is sent after a release. The task does not report losses: a task that waits for a loss reads the
-//! clock itself. Thus if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
-//! lease, and ends with it.
+//! clock itself. Thus if the renewal task panics, or ends with its runtime, only the renewals and the release below are
+//! missing. It holds the lease.
 //!
-//! A renewal to which too few nodes replied may have kept the keys on some of them for another TTL. The owner of a lost
-//! lock may not drop its guard soon, and these keys would deny other clients until then. Thus the task releases such a
-//! lock when its validity has ended.
+//! When the validity has ended, the task releases the lock. Nodes may keep its keys for longer: they may have carried out
+//! a renewal that failed, or whose validity was limited by [`max_hold`](KeepAlive::max_hold). The guard of a lost lock
+//! may exist for as long as its owner wants, and these keys would deny other clients.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::decide::concurrency::Class;
 use crate::decide::lease_status::Degraded;
 use crate::decide::renewal;
 use crate::lease::peer::LeasePeer;
-use crate::lease::record::Leftover;
+use crate::lease::record::LastStep;
 use crate::node::ConnectionId;
 use crate::queue::limiter::Permit;
 use crate::round::extend::Extension;
@@ -193,18 +193,18 @@ impl RenewalTask {
     async fn run(mut self) {
         self.renew().await;
         self.done = true;
-        self.release_leftover().await;
+        self.release_when_over().await;
     }
 
-    /// Releases what failed renewals may have left, once the validity has ended.
-    async fn release_leftover(&self) {
+    /// Releases the lock when its validity has ended, unless its owner does something else before.
+    async fn release_when_over(&self) {
         let Lease { handle, record } = &self.lease;
         loop {
             let changed = record.listen();
-            match record.end_of_lost(self.epoch, self.now()) {
-                Leftover::Excluding(until) => sleep_until_or(&*handle.runtime, until, changed).await,
-                Leftover::Release(ending) => return release::begin_of_lost(handle, record, ending),
-                Leftover::Nothing => return,
+            match record.end_if_over(self.epoch, self.now()) {
+                LastStep::Wait(until) => sleep_until_or(&*handle.runtime, until, changed).await,
+                LastStep::Release(ending) => return release::begin_of_lost(handle, record, ending),
+                LastStep::Nothing => return,
             }
         }
     }

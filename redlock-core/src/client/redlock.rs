@@ -109,7 +109,7 @@ impl Redlock {
     /// Before that, the lock does not count as held.
     ///
     /// Its former holder must neither use nor release the lock any more: the token is the same. A guard that was detached
-    /// does neither.
+    /// does neither. The keep-alive of a guard that still exists deletes the keys if that guard's lock is lost.
     ///
     /// ```
     /// # redlock_testkit::example!(|redlock, ttl| {

@@ -130,12 +130,6 @@ impl LeaseStatus {
         }
     }
 
-    /// Returns whether nodes may keep the lease's keys for longer than its validity: the last extension failed, and some
-    /// nodes may have carried it out.
-    pub(crate) fn may_leave_keys(&self) -> bool {
-        self.degraded.is_some() || matches!(self.ended, Some(Loss::Revoked { .. }))
-    }
-
     /// Ends the lease for a reason other than time, and returns the status before. The first reason stays.
     pub(crate) fn end(&mut self, loss: Loss, now: Instant) -> Self {
         let before = self.clone();

@@ -64,28 +64,32 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Phase {
-    /// Everything but releases.
+    /// Everything except releases.
     Open,
-    /// Nothing. The process that resumes the lease may release it, and nothing may be sent after that.
+    /// No write that creates a key, no extension and no release.
+    ///
+    /// The process that resumes the lease may release it, and nothing of this lease may arrive after that.
     Detached,
-    /// Releases: no write begins any more.
+    /// Releases, and no write that creates a key.
     Released,
 }
 
-/// What the keep-alive of a lease that it no longer renews has to do.
-pub(crate) enum Leftover {
-    /// Failed renewals may have left keys, and the lease has ended for their release.
+/// The last step of a keep-alive that renews its lease no more.
+pub(crate) enum LastStep {
+    /// The validity has ended, and the lease has ended for this release.
     Release(Ending),
-    /// They may have left keys, but other clients are excluded until this time.
-    Excluding(Instant),
-    /// Nothing is left, or the owner sees to it.
+    /// Other clients are excluded until this time.
+    Wait(Instant),
+    /// The owner, or a later keep-alive, has taken over.
     Nothing,
 }
 
 /// What is known about a lease when it ends for its release.
 pub(crate) struct Before {
     status: LeaseStatus,
-    waited_in_line: Option<Duration>,
+    /// The time of a reservation, if the request waited among those of other processes, and the lease has not ended for a
+    /// release before.
+    reserved_for: Option<Duration>,
 }
 
 /// The end of a lease by its release.
@@ -157,13 +161,13 @@ impl State {
     }
 
     /// Ends the lease: from now on no write begins, and each node has a release to send.
-    ///
-    /// A second end changes nothing: the first one sees to every write.
     pub(crate) fn end(&mut self, now: Instant) -> Before {
-        if mem::replace(&mut self.phase, Phase::Released) != Phase::Released {
-            self.peers.iter_mut().for_each(LeasePeer::begin_release);
+        let is_first = mem::replace(&mut self.phase, Phase::Released) != Phase::Released;
+        self.peers.iter_mut().for_each(LeasePeer::begin_release);
+        Before {
+            status: self.status.end(Loss::Released, now),
+            reserved_for: self.waited_in_line.filter(|_| is_first),
         }
-        Before { status: self.status.end(Loss::Released, now), waited_in_line: self.waited_in_line }
     }
 
     /// Returns whether no write may begin any more.
@@ -332,28 +336,28 @@ impl Record {
         self.ending(before, now)
     }
 
-    /// Ends the lease for its release if it is lost, and the keep-alive with this number may have left keys.
+    /// Ends the lease for its release, if its validity has ended and the keep-alive with this number is in effect.
     ///
     /// This is one step, because the owner may release, detach or forget the lease at the same time.
-    pub(crate) fn end_of_lost(&self, epoch: u64, now: Instant) -> Leftover {
+    pub(crate) fn end_if_over(&self, epoch: u64, now: Instant) -> LastStep {
         let ended = self.with(|state| {
-            if state.epoch != epoch || state.is_released() || !state.status.may_leave_keys() {
-                return Err(Leftover::Nothing);
+            if state.epoch != epoch || state.is_released() {
+                return Err(LastStep::Nothing);
             }
             if !state.status.remaining(now).is_zero() {
-                return Err(Leftover::Excluding(state.status.deadline()));
+                return Err(LastStep::Wait(state.status.deadline()));
             }
             Ok(state.end(now))
         });
         match ended {
-            Ok(before) => Leftover::Release(self.ending(before, now)),
-            Err(leftover) => leftover,
+            Ok(before) => LastStep::Release(self.ending(before, now)),
+            Err(step) => step,
         }
     }
 
     /// Completes an end of the lease for its release.
     fn ending(&self, before: Before, now: Instant) -> Ending {
-        let Before { status: before, waited_in_line: reserved_for } = before;
+        let Before { status: before, reserved_for } = before;
         self.has_ended(&before, now);
         let outcome = match before.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,

@@ -39,7 +39,7 @@ pub(crate) struct Release {
     in_order: Option<Counts>,
     /// True from the first release on.
     is_sent: bool,
-    /// True if logs and metrics show the outcome.
+    /// True if an event and a metric show the outcome.
     is_recorded: bool,
 }
 
@@ -49,9 +49,9 @@ pub(crate) fn begin(nodes: &Arc<Nodes>, record: &Arc<Record>) -> Run<Release> {
     carry_out(nodes, Release::new(nodes.rules, Arc::clone(record), now), now)
 }
 
-/// Releases the keys that failed renewals left of a lost lease, in the background.
+/// Releases a lost lease whose guard still exists, in the background.
 ///
-/// Logs and metrics do not show it: they show the release by the owner, which follows when the guard is dropped.
+/// No event `lease released` and no `redlock_releases_total` shows it, because the release by the owner is counted.
 pub(crate) fn begin_of_lost(nodes: &Arc<Nodes>, record: &Arc<Record>, ending: Ending) {
     let now = nodes.now();
     let round = Release { is_recorded: false, ..Release::of(nodes.rules, Arc::clone(record), ending, now) };

@@ -260,7 +260,7 @@ fn a_hung_majority_is_reported_before_the_deadline() {
     }
 }
 
-/// Renews a lock in vain until its validity has ended: three of five nodes reject the renewals.
+/// Renews a lock in vain until 1 ms before the end of its validity: three of five nodes reject the renewals.
 async fn lost_with_keys(world: &World) -> Guard {
     let guard = keep_alive_lock(world).await;
     world.nodes[2..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
@@ -269,7 +269,7 @@ async fn lost_with_keys(world: &World) -> Guard {
     guard
 }
 
-/// Failed renewals keep the keys of a minority, and the guard of a lost lock may never be dropped.
+/// Failed renewals keep the keys of a minority, and the guard of a lost lock may exist for ever.
 #[test]
 fn what_failed_renewals_left_is_released_when_the_validity_ends() {
     with_five(async |world| {
@@ -283,7 +283,23 @@ fn what_failed_renewals_left_is_released_when_the_validity_ends() {
     });
 }
 
-/// The owner decides until then, even if it does so while the keep-alive waits for the end of the validity.
+/// The last renewal before the end of the longest hold sets the whole TTL, but the lock is valid until that end only.
+#[test]
+fn the_keys_of_a_lost_lock_are_released_although_no_renewal_has_failed() {
+    with_five(async |world| {
+        let settings = KeepAlive::new().max_hold(TTL * 3 / 2);
+        let guard = world.redlock.lock("a", TTL).keep_alive(settings).await.unwrap();
+        assert_eq!(Loss::Expired, guard.lost().await);
+        world.sleep(guard.remaining() - MS).await;
+        assert_eq!(5, world.keys());
+        world.sleep(MS).await;
+        world.settle().await;
+        assert_eq!(0, world.keys());
+        world.nothing_left().await;
+    });
+}
+
+/// Before the validity ends, the owner may still decide otherwise.
 #[test]
 fn what_failed_renewals_left_is_kept_if_the_lock_is_forgotten_or_detached() {
     with_five(async |world| {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use loom::future::block_on;
 use loom::thread;
 
-use super::{Leftover, Record};
+use super::{LastStep, Record};
 use crate::client::lease::Lease;
-use crate::decide::lease_status::Degraded;
 use crate::lease::mode::Mode;
 use crate::loom_fixtures::{Granting, StoppedClock, claim, client, ttl};
 use crate::types::instant::Instant;
@@ -65,11 +64,10 @@ fn no_write_begins_after_the_release() {
 fn a_lost_lease_is_either_detached_or_released_by_its_keep_alive() {
     loom::model(|| {
         let record = record();
-        record.degrade(Degraded::Unreachable, Instant::ORIGIN);
         let lost = Instant::ORIGIN + ttl().as_duration();
         let keep_alive = {
             let record = Arc::clone(&record);
-            thread::spawn(move || matches!(record.end_of_lost(0, lost), Leftover::Release(_)))
+            thread::spawn(move || matches!(record.end_if_over(0, lost), LastStep::Release(_)))
         };
         let is_detached = record.detach(lost);
         assert_ne!(is_detached, keep_alive.join().unwrap());
