@@ -132,6 +132,12 @@ fn renewals_and_a_loss_are_counted() {
         world.nodes.iter().for_each(|node| node.inner().clear());
         let ((), took) = world.time(async { drop(guard.lost().await) }).await;
         let held = u64::try_from((TTL + took).as_millis()).unwrap();
+        world.settle().await;
+        assert_ne!(
+            0,
+            world.nodes[0].request_count(Operation::Release),
+            "by keep-alive, which is not counted"
+        );
         drop(guard);
         world.settle().await;
         let mut numbers = Numbers::of(&recorder);
