@@ -60,7 +60,7 @@ pub(crate) struct State {
     pub(crate) waited_in_line: Option<Duration>,
 }
 
-/// What may be sent for a lease.
+/// The requests that may be sent for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Phase {
@@ -84,7 +84,7 @@ pub(crate) enum LastStep {
     Nothing,
 }
 
-/// What is known about a lease when it ends for its release.
+/// The facts about a lease just before it ends for its release.
 pub(crate) struct Before {
     status: LeaseStatus,
     /// The time of a reservation, if the request waited among those of other processes, and the lease has not ended for a
