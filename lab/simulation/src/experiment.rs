@@ -27,6 +27,8 @@ mod world;
 
 use std::time::Duration;
 
+use redlock_core::node::Quarantine;
+
 use self::change::Change;
 use self::client::Client;
 pub use self::client::RETRY_DELAY;
@@ -430,7 +432,7 @@ impl Experiment {
         injection.kill();
         injector.calm();
         if self.is_about_waiting() {
-            waiting::contend(self.seed, simulation, servers, clients);
+            waiting::contend(self, simulation, servers, clients);
         }
         clients.iter().for_each(Client::close);
         world.pass_until_ended(SETTLED_AFTER / 2, &mut proceeds)?;
@@ -476,7 +478,19 @@ impl Experiment {
     /// Returns the longest TTL of all clients, including the final check.
     fn longest_ttl(&self) -> Duration {
         let scripts = self.scripts.iter().flatten();
-        scripts.map(|script| script.ttl).fold(LONGEST_TTL, Duration::max)
+        scripts.map(|script| script.ttl).fold(self.longest_random_ttl(), Duration::max)
+    }
+
+    fn longest_random_ttl(&self) -> Duration {
+        if self.is_about_waiting() { waiting::longest_ttl(self.seed) } else { LONGEST_TTL }
+    }
+
+    /// Returns the time after its first look for which a client does not count a server, by the clocks of both.
+    ///
+    /// `None` if clients count all servers.
+    fn quarantine(&self) -> Option<Duration> {
+        // The clock of the server may be slow.
+        self.has_admission().then(|| Quarantine::duration(self.longest_ttl()).mul_f64(1.1))
     }
 
     /// Adds the restarts of a change of the nodes to a plan.

@@ -7,15 +7,16 @@ use redlock_core::runtime::Runtime;
 use redlock_simulation::experiment::Experiment;
 use redlock_simulation::history::EventKind;
 use redlock_simulation::network::{Network, Notifications, Transport};
+use redlock_simulation::plan::Faults;
 use redlock_testkit::Operation;
 use redlock_testkit::sim::{Process, Simulation};
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn waiting(servers: usize, seeds: u64) {
+fn waiting(servers: usize, faults: Faults, seeds: u64) {
     let (mut grants, mut watches) = (0, 0);
     for seed in 0..seeds {
-        let report = Experiment::new(seed).servers(servers).waiting().run();
+        let report = Experiment::new(seed).servers(servers).faults(faults).waiting().run();
         assert!(report.defects().next().is_none(), "{report}");
         grants += report.history.grants();
         let is_watch = |kind: &EventKind| matches!(kind, EventKind::Sent(request) if request.operation == Operation::Watch);
@@ -29,12 +30,17 @@ fn waiting(servers: usize, seeds: u64) {
 
 #[test]
 fn three_servers_serve_all_waiters() {
-    waiting(3, 40);
+    waiting(3, Faults::Bounded, 40);
 }
 
 #[test]
 fn five_servers_serve_all_waiters() {
-    waiting(5, 40);
+    waiting(5, Faults::Bounded, 40);
+}
+
+#[test]
+fn servers_that_lose_data_serve_all_waiters() {
+    waiting(3, Faults::Losses, 40);
 }
 
 /// The holder releases at any moment from before the request of the waiter until after the beginning of its sleep, in steps

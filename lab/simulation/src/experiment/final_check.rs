@@ -1,6 +1,6 @@
 //! The final check: a client that requests each resource once, while no other client does.
 
-use redlock_core::node::{Begun, Quarantine, Request};
+use redlock_core::node::{Begun, Request};
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, IntoResource, Redlock};
 
@@ -15,7 +15,7 @@ pub(super) fn final_check(experiment: &Experiment, World { simulation, network, 
     let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
     let redlock = redlock.build().expect("server labels are unique");
     let (recorder, resources, me) = (network.recorder().clone(), experiment.resources, process.clone());
-    let quarantine = experiment.has_admission().then(|| Quarantine::duration(experiment.longest_ttl()));
+    let quarantine = experiment.quarantine();
     simulation.block_on(&process, async move {
         // The quarantine of a server begins with the first look, which may be this one.
         if let Some(quarantine) = quarantine {
@@ -25,8 +25,7 @@ pub(super) fn final_check(experiment: &Experiment, World { simulation, network, 
                     look.await;
                 }
             }
-            // The clock of the server may be slow.
-            me.sleep(quarantine.mul_f64(1.1)).await;
+            me.sleep(quarantine).await;
         }
         recorder.record(EventKind::FinalCheck { client });
         for resource in 0..resources {

@@ -108,14 +108,24 @@ impl Minute {
     }
 }
 
+/// The time for which a minority of servers is down.
+const DOWN: Duration = Duration::from_secs(2);
+
 /// The time from the last kill of a client to the end of the minute, by which its keys have expired.
 const LAST_KILL_BEFORE: Duration = Duration::from_secs(20);
 
 /// Lets the clients contend for a minute.
-pub(super) fn contend(seed: u64, simulation: &Simulation, servers: &[Server], clients: &[Client]) {
+pub(super) fn contend(
+    experiment: &Experiment,
+    simulation: &Simulation,
+    servers: &[Server],
+    clients: &[Client],
+) {
     simulation.run_for(SETTLED_AFTER);
     let minority = (servers.len() - 1) / 2;
-    let (minute, mut turn, over) = (Minute::of(seed), 0, simulation.now() + MINUTE);
+    let (minute, mut turn, over) = (Minute::of(experiment.seed), 0, simulation.now() + MINUTE);
+    // A server that has restarted does not count until its quarantine ends, so no other minority may be down meanwhile.
+    let quarantine = experiment.quarantine().unwrap_or_default();
     if minute == Minute::MinorityIsDown {
         servers[..minority].iter().for_each(|server| server.crash(Persistence::All));
     }
@@ -128,10 +138,13 @@ pub(super) fn contend(seed: u64, simulation: &Simulation, servers: &[Server], cl
             Minute::ClientsAreKilled if may_kill => client.kill(),
             Minute::Nothing | Minute::MinorityIsDown | Minute::ClientsAreKilled => {}
         }
-        simulation.run_for(Duration::from_secs(2));
+        simulation.run_for(DOWN);
         match minute {
             Minute::Nothing | Minute::MinorityIsDown => {}
-            Minute::ServersRestart => away.for_each(Server::restart),
+            Minute::ServersRestart => {
+                away.for_each(Server::restart);
+                simulation.run_for(quarantine);
+            }
             Minute::ClientsAreKilled => client.restart(),
         }
         simulation.run_for(Duration::from_secs(1));

@@ -6,7 +6,7 @@ use redlock_testkit::sim::{Clock, Simulation};
 
 use super::client::{self, Client, Protected};
 use super::fault_injector::FaultInjector;
-use super::{Experiment, LATE_BY, LONGEST_TTL, NODE_TIMEOUT, SHORTEST_TTL, SHORTEST_WATCHED_TTL, waiting};
+use super::{Experiment, LATE_BY, NODE_TIMEOUT, SHORTEST_TTL, SHORTEST_WATCHED_TTL, waiting};
 use crate::history::{EventKind, FaultKind, Place};
 use crate::invariant::Assumption;
 use crate::network::{Direction, Network, Notifications, Traffic, Transport};
@@ -194,7 +194,7 @@ impl Experiment {
         let behavior = client::Behavior {
             resources: self.resources,
             shortest_ttl: self.shortest_ttl_of_clients(),
-            longest_ttl: if self.is_about_waiting() { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
+            longest_ttl: self.longest_random_ttl(),
             node_timeout: NODE_TIMEOUT,
             does: self.activity,
             drift_factor: self.drift_factor,
