@@ -8,6 +8,7 @@ mod foreign;
 mod hand_over;
 mod keys;
 mod leader;
+mod monitor;
 mod party;
 mod queue;
 mod shares;

@@ -9,6 +9,7 @@ use redlock_testkit::RedisServer;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::monitor::Commands;
 use super::{millis, scaled};
 use crate::contender::redlock_client::RedlockClient;
 use crate::groups::servers;
@@ -46,12 +47,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         // The pause excludes the end of the last change.
         let guard = candidates[0].lock("leader", 4 * lasts).await.expect("a quorum replies");
         sleep(Duration::from_secs(1)).await;
-        let quiet = commands_per_second(&servers[0], lasts).await;
+        let quiet = requests(&servers[0], lasts).await;
         guard.release().await.expect("a quorum replies");
         let request = candidates[0].lock("leader", TTL).keep_alive(KeepAlive::new());
         let guard = request.await.expect("a quorum replies");
         sleep(Duration::from_secs(1)).await;
-        let renewed = commands_per_second(&servers[0], lasts).await;
+        let renewed = requests(&servers[0], lasts).await;
         guard.release().await.expect("a quorum replies");
         let times = percentiles(times);
         let fact = |what: &str, measured, goal| Fact { group: GROUP, what: what.to_owned(), measured, goal };
@@ -62,12 +63,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
                 None,
             ),
             fact(
-                "commands of all followers per second and node, while the lock is neither renewed nor released",
+                "requests about the lock per second and node, while it is neither renewed nor released",
                 format!("{quiet:.2}"),
                 Some(("0".to_owned(), quiet == 0.0)),
             ),
             fact(
-                "commands of all followers per second and node, while the lock is renewed (TTL of 5 s)",
+                "requests about the lock per second and node, renewals included, while it is renewed (TTL of 5 s)",
                 format!("{renewed:.2}"),
                 None,
             ),
@@ -93,13 +94,7 @@ async fn until_seen(seen: &mut mpsc::UnboundedReceiver<(String, Instant)>, leade
     }
 }
 
-/// Returns the rate of the commands that observers send.
-#[allow(clippy::cast_precision_loss)] // some thousands
-async fn commands_per_second(server: &RedisServer, lasts: Duration) -> f64 {
-    let sent = || -> u64 {
-        ["get", "pttl", "client|caching", "evalsha"].iter().map(|name| server.commandstats(name)).sum()
-    };
-    let (before, start) = (sent(), Instant::now());
-    sleep(lasts).await;
-    (sent() - before) as f64 / start.elapsed().as_secs_f64()
+/// Returns the rate of the requests about the lock. The clients compare their node lists beside them.
+async fn requests(server: &RedisServer, lasts: Duration) -> f64 {
+    Commands::during(server, lasts).await.requests_with("\"leader\"")
 }

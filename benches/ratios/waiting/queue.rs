@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redlock_testkit::RedisServer;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
+use super::monitor::Commands;
 use super::scaled;
 use crate::contender::Contender;
 use crate::contender::redlock_client::RedlockClient;
@@ -17,7 +17,7 @@ use crate::round::Effort;
 
 const GROUP: &str = "10,000 tasks of one process wait for one key";
 
-/// Commands per second and node while nothing changes.
+/// Requests per second and node while nothing changes.
 const GOAL: f64 = 2.0;
 
 #[allow(clippy::cast_precision_loss)] // a few megabytes, some thousands
@@ -47,11 +47,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         sleep(Duration::from_millis(500)).await;
         let bytes = rss().saturating_sub(before) as f64 / tasks as f64;
 
-        let (start, commands) = (Instant::now(), commands(&servers[0]));
-        sleep(lasts).await;
-        // One command is the query itself.
-        let commands = self::commands(&servers[0]).saturating_sub(commands + 1);
-        let rate = commands as f64 / start.elapsed().as_secs_f64();
+        let commands = Commands::during(&servers[0], lasts).await;
+        let requests = commands.requests_with("");
 
         let start = Instant::now();
         for server in &servers {
@@ -66,9 +63,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         vec![
             Fact {
                 group: GROUP,
-                what: "commands per second and node, while the key does not change".to_owned(),
-                measured: format!("{rate:.2}"),
-                goal: Some(("under 2".to_owned(), rate < GOAL)),
+                what: "requests per second and node, while the key does not change".to_owned(),
+                measured: format!(
+                    "{requests:.2}, with {:.2} commands within scripts",
+                    commands.all() - requests
+                ),
+                goal: Some(("under 2".to_owned(), requests < GOAL)),
             },
             Fact {
                 group: GROUP,
@@ -88,13 +88,6 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
             },
         ]
     })
-}
-
-/// Returns the number of commands that the server has carried out, including those within scripts.
-fn commands(server: &RedisServer) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]);
-    let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
-    stats.lines().filter_map(calls).sum()
 }
 
 /// Returns the resident memory of this process in bytes.

@@ -1,0 +1,37 @@
+//! The commands that a server carries out within some time, from `MONITOR`.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redlock_testkit::RedisServer;
+use tokio::time::sleep;
+
+pub(super) struct Commands {
+    lines: Vec<String>,
+    lasts: Duration,
+}
+
+impl Commands {
+    /// Waits for `lasts`, and returns the commands of this time.
+    pub(super) async fn during(server: &RedisServer, lasts: Duration) -> Self {
+        let client = redis::Client::open(server.url()).expect("a valid URL");
+        let mut monitor = client.get_async_monitor().await.expect("the server accepts MONITOR");
+        let lines = monitor.on_message().take_until(sleep(lasts)).collect().await;
+        Self { lines, lasts }
+    }
+
+    /// Returns the requests of clients per second that have `part` in their line.
+    pub(super) fn requests_with(&self, part: &str) -> f64 {
+        self.rate(|line| !line.contains(" lua]") && line.contains(part))
+    }
+
+    /// Returns the commands per second, including those within scripts.
+    pub(super) fn all(&self) -> f64 {
+        self.rate(|_| true)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // some thousands
+    fn rate(&self, counts: impl Fn(&str) -> bool) -> f64 {
+        self.lines.iter().filter(|line| counts(line)).count() as f64 / self.lasts.as_secs_f64()
+    }
+}
