@@ -17,13 +17,12 @@
 //!
 //! # Explored rules
 //!
-//! Locks have no model: the explorer drives the rounds of `redlock-core` that ship (`round/exploration` there): acquire,
-//! confirm, extend, refill, release and cleanup. The following rules are models, which implement them again with plain
+//! Locks and fencing tokens have no model: the explorer drives the rounds of `redlock-core` that ship (`round/exploration`
+//! there): acquire, confirm, extend, refill, release and cleanup. The following rules are models, which implement them again with plain
 //! values, because the core has no round that contains them, or because the world of a round is too large:
 //!
 //! | Module | Rule |
 //! |---|---|
-//! | [`fence`] | fencing tokens over a quorum. They do not depend on clocks, so a state contains less, and more can be explored. |
 //! | [`admission`], [`clocks`] | the votes of nodes that may have lost keys, without and with clocks that step or run fast |
 //! | [`share`] | locks that many readers share |
 //! | [`keep`] | a lock that lasts for the rest of a period after its guard has ended |
@@ -53,7 +52,6 @@ pub mod change;
 pub mod clocks;
 mod decision;
 mod explore;
-pub mod fence;
 pub mod keep;
 mod lease;
 pub mod order;

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::time::Duration;
 
 use redlock_model::{Broken, Rule};
-use redlock_simulation::server::Persistence;
 
 use crate::accept::{Step, Translation, Variant, accept};
 use crate::world::Layer;
@@ -72,7 +71,7 @@ pub(crate) fn some_fail<T: Translation>(least: usize, layers: &[Layer], run: imp
 pub(crate) fn with_a_loss<T: Translation>(before: Duration) -> impl Fn(u64, Layer) -> T {
     move |seed, layer| {
         let mut world = T::world(seed, layer);
-        world.lose_data(before, Persistence::Nothing);
+        world.lose_data(before);
         T::run_in(world, seed)
     }
 }

@@ -18,7 +18,6 @@ pub(crate) struct Facts {
     result: Option<(Instant, bool)>,
     /// The beginning of each round: of the attempt, then of the extensions.
     rounds: Vec<Instant>,
-    extensions: Vec<Extension>,
     /// The deadlines of the lease, each with the time from which it applies.
     deadlines: Vec<(Instant, Instant)>,
     /// The time from which the client does not rely on its lease.
@@ -38,13 +37,6 @@ pub(crate) struct Facts {
     received: BTreeMap<u64, Instant>,
     /// The times at which connections to a server broke.
     breaks: Vec<(usize, Instant)>,
-}
-
-#[derive(Debug)]
-struct Extension {
-    begun: Instant,
-    ended: Option<Instant>,
-    failed: bool,
 }
 
 /// The purpose of a call.
@@ -120,15 +112,8 @@ impl Facts {
                 self.deadlines.push((at, until));
             }
             EventKind::NotGranted { .. } => self.result = Some((at, false)),
-            EventKind::Extending { .. } => {
-                self.rounds.push(at);
-                self.extensions.push(Extension { begun: at, ended: None, failed: false });
-            }
-            EventKind::Extended { until, .. } => {
-                self.deadlines.push((at, until));
-                self.end_extension(at, false);
-            }
-            EventKind::NotExtended { why: Some(_), .. } => self.end_extension(at, true),
+            EventKind::Extending { .. } => self.rounds.push(at),
+            EventKind::Extended { until, .. } => self.deadlines.push((at, until)),
             EventKind::Releasing { .. } | EventKind::Keeping { .. } => self.ended = Some(at),
             EventKind::Noticed { until, .. } => self.promised_until = Some(until),
             EventKind::Kept { .. } => self.kept_from = Some(at),
@@ -141,12 +126,6 @@ impl Facts {
             }
             EventKind::Received { request, .. } => drop(self.received.insert(request.call, at)),
             _ => {}
-        }
-    }
-
-    fn end_extension(&mut self, at: Instant, failed: bool) {
-        if let Some(extension) = self.extensions.last_mut() {
-            (extension.ended, extension.failed) = (Some(at), failed);
         }
     }
 
@@ -170,23 +149,6 @@ impl Facts {
     /// Returns the purpose of a call.
     pub(crate) fn call(&self, request: &Request) -> Call {
         self.calls.get(&request.call).copied().unwrap_or(Call::Other)
-    }
-
-    /// Returns true if this is a call of the client.
-    pub(crate) fn has_sent(&self, call: u64) -> bool {
-        self.calls.contains_key(&call)
-    }
-
-    /// Returns true if an extension has begun before a time and has no result, and no earlier one has failed.
-    pub(crate) fn is_extending_at(&self, at: Instant) -> bool {
-        let begun = self.extensions.iter().take_while(|extension| extension.begun < at);
-        let open = begun.take_while(|extension| !extension.failed).last();
-        open.is_some_and(|extension| extension.ended.is_none_or(|ended| at < ended))
-    }
-
-    /// Returns true if the request has no result before a time.
-    pub(crate) fn is_undecided_at(&self, at: Instant) -> bool {
-        self.result.is_none_or(|(time, _)| at <= time)
     }
 
     /// Returns true if the client receives the reply to a call, sooner or later.

@@ -16,7 +16,6 @@ mod change;
 mod check;
 mod client;
 mod facts;
-mod fence;
 mod keep;
 mod order;
 mod share;

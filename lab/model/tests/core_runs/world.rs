@@ -146,14 +146,14 @@ impl World {
         process
     }
 
-    /// Makes a server lose its data at a random moment before, except for what it keeps.
-    pub(crate) fn lose_data(&mut self, before: Duration, kept: Persistence) {
+    /// Makes a server lose its data at a random moment before this time.
+    pub(crate) fn lose_data(&mut self, before: Duration) {
         let server = self.servers[self.chance.usize(..self.servers.len())].clone();
         let process = self.simulation.process("fault");
         let lost = process.sleep(before.mul_f64(self.chance.f64()));
         process.spawn(Box::pin(async move {
             lost.await;
-            server.crash(kept);
+            server.crash(Persistence::Nothing);
             server.restart();
         }));
     }

@@ -4,7 +4,6 @@
 mod admission;
 mod change;
 mod clocks;
-mod fencing;
 mod keeping;
 mod order;
 mod page;

@@ -1,6 +1,6 @@
 //! The tables of `docs/internals/explored-scopes.md`, which `scripts/exhaust --write` writes.
 
-use redlock_model::{Broken, Explored, Rule, admission, change, clocks, explore, fence, keep, order, share};
+use redlock_model::{Broken, Explored, Rule, admission, change, clocks, explore, keep, order, share};
 
 const PAGE: &str = include_str!("../../../../docs/internals/explored-scopes.md");
 
@@ -63,7 +63,6 @@ fn compare<M: Rule>(name: &str, explored: &Explored<M>) {
 
 #[test]
 fn the_page_has_the_scopes_and_the_variants_of_every_model() {
-    compare("fencing", &fence::EXPLORED);
     compare("admission", &admission::EXPLORED);
     compare("clocks", &clocks::EXPLORED);
     compare("sharing", &share::EXPLORED);

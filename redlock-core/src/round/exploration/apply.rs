@@ -4,8 +4,9 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::node::{ConnectionId, NodeError};
+use crate::round::exploration::broken::Variant;
 use crate::round::exploration::engine::Ended;
-use crate::round::exploration::node::Key;
+use crate::round::exploration::node::{FAR, Key};
 use crate::round::exploration::scope::{Keys, NODES};
 use crate::round::exploration::step::Step;
 use crate::round::exploration::world::{
@@ -15,6 +16,7 @@ use crate::round::extend::{Extend, Extension};
 use crate::round::outcome::outcome;
 use crate::round::release::Release;
 use crate::round::{Io, Round, extend};
+use crate::types::fencing_token::FencingToken;
 use crate::types::lease_state::Loss;
 use crate::types::quarantine::{Quarantine, QuarantineReason};
 use crate::types::report::{Outcome, ReleaseOutcome};
@@ -58,6 +60,18 @@ impl World {
                 self.nodes[node].messages.push(Message { flight, is_copy: true, ..copy });
                 self.deliver(node, request.into());
             }
+            Step::Lie { node, request } => {
+                let node = usize::from(node);
+                self.nodes[node].has_lied = true;
+                let position = self.deliver(node, request.into()).expect("the call is open");
+                self.receive(node, position, |outcome| match outcome {
+                    Outcome::GrantedFenced(_) => {
+                        Outcome::GrantedFenced(FencingToken::new(FAR).expect("it is small"))
+                    }
+                    outcome => outcome,
+                });
+            }
+            Step::Raise { node } => self.nodes[usize::from(node)].counter += 1,
             Step::Reply { node, request } => self.receive(node.into(), request.into(), |outcome| outcome),
             Step::ReplyUncounted { node, request } => {
                 self.receive(node.into(), request.into(), |outcome| uncounted(&outcome));
@@ -70,7 +84,13 @@ impl World {
                 self.hear((message.client, message.attempt), vec![Ended { node, message, outcome }]);
             }
             Step::Break { client, node } => self.disconnect(client, node.into()),
-            Step::Expire { node } => self.nodes[usize::from(node)].key = None,
+            Step::Expire { node } => {
+                let node = &mut self.nodes[usize::from(node)];
+                node.key = None;
+                if self.variant == Variant::RemovalDropsCounter {
+                    node.counter = 0;
+                }
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use crate::lease::record::Record;
 use crate::node::{ConnectionId, Denial, Request};
 use crate::round::acquire::{self, Acquire};
 use crate::round::cleanup::Batch;
+use crate::round::exploration::node::Check;
 use crate::round::exploration::scope::NODES;
 use crate::round::exploration::world::ttl;
 use crate::round::extend::{self, Extend};
@@ -41,6 +42,17 @@ pub(super) enum Variant {
     NothingConfirmed,
     HalfConfirms,
     SmallerTokenConfirmed,
+    AnyReplyCounts,
+    // Checks of nodes before they count for a token.
+    ConfirmIgnoresOwner,
+    ConfirmCreates,
+    ConfirmIgnoresCounter,
+    ConfirmLowersCounter,
+    ConfirmRaisesNothing,
+    ExtensionIgnoresCounter,
+    ExtensionIgnoresEverything,
+    RefillIgnoresCounter,
+    RemovalDropsCounter,
     // Refills.
     RefillAtOnce,
     RefillAfterTheRelease,
@@ -70,6 +82,22 @@ pub(super) enum Variant {
     DenialReleases,
     // The assumption.
     KeysExpireEarly,
+}
+
+impl Variant {
+    /// Returns true if nodes skip a check of this request.
+    pub(super) fn skips(self, check: Check, request: &Request, is_extension: bool) -> bool {
+        let confirms = matches!(request, Request::Confirm(..));
+        match self {
+            Self::ConfirmIgnoresOwner => confirms && check == Check::Owner,
+            Self::ConfirmCreates => confirms && check == Check::Key,
+            Self::ConfirmIgnoresCounter | Self::ConfirmLowersCounter => confirms && check == Check::Counter,
+            Self::ExtensionIgnoresCounter => confirms && is_extension && check == Check::Counter,
+            Self::ExtensionIgnoresEverything => confirms && is_extension,
+            Self::RefillIgnoresCounter => !confirms && check == Check::Counter,
+            _ => false,
+        }
+    }
 }
 
 /// What a request is for, in any round.

@@ -42,6 +42,11 @@ pub(super) const fn faults(faults: u8, scope: Scope) -> Scope {
     Scope { faults, kinds: Kinds::ALL, ..scope }
 }
 
+/// Loses replies, and lets counters rise or one node lie.
+pub(super) const fn lost(faults: u8, scope: Scope) -> Scope {
+    Scope { faults, ..scope }
+}
+
 /// Leaves only the faults of the network, and dropped attempts.
 pub(super) const fn only(scope: Scope) -> Scope {
     Scope { kinds: Kinds::NONE, ..scope }
@@ -66,7 +71,7 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 
 pub(super) const CATALOG: &[Entry] = {
     use Property::{
-        CountedKeysExist, CountersCover, Exclusion, Increasing, NoLateExtension, NoRevival,
+        Bounded, CountedKeysExist, CountersCover, Exclusion, Increasing, NoLateExtension, NoRevival,
         NothingLeftBehind, OneResult, Quorum, RefillFollowsQuorum, ReleaseOutcome, Revocation, Unique,
     };
     #[allow(clippy::enum_glob_use)] // every variant is in the list
@@ -114,6 +119,37 @@ pub(super) const CATALOG: &[Entry] = {
         broken(NothingConfirmed, "the same", CountersCover, TOKENS),
         broken(HalfConfirms, "a confirmation counts for two nodes", Unique, TOKENS),
         broken(SmallerTokenConfirmed, "a smaller token is confirmed", Unique, TOKENS),
+        broken(
+            AnyReplyCounts,
+            "the greatest of all counters is the token, however far",
+            Bounded,
+            lost(1, TOKENS),
+        ),
+        broken(ConfirmIgnoresOwner, "a confirm ignores the owner of the key", Unique, TOKENS),
+        broken(ConfirmCreates, "a confirm counts where the key is missing", Unique, TOKENS),
+        broken(ConfirmIgnoresCounter, "a confirm ignores a greater counter", Unique, TOKENS),
+        broken(ConfirmLowersCounter, "a confirm lowers a greater counter", Unique, TOKENS),
+        broken(ConfirmRaisesNothing, "a confirm does not raise the counter", Unique, TOKENS),
+        broken(ConfirmRaisesNothing, "the same", Increasing, TOKENS),
+        broken(
+            ExtensionIgnoresCounter,
+            "an extension ignores a greater counter",
+            NoLateExtension,
+            extended([1, 0], TOKENS),
+        ),
+        broken(
+            ExtensionIgnoresEverything,
+            "an extension counts whoever has the key",
+            NoLateExtension,
+            extended([1, 0], TOKENS),
+        ),
+        broken(
+            RefillIgnoresCounter,
+            "a refill lowers a greater counter",
+            NoLateExtension,
+            extended([2, 0], TOKENS),
+        ),
+        broken(RemovalDropsCounter, "the counter is removed with the key", Unique, TOKENS),
         broken(
             RefillAtOnce,
             "a node is refilled before a quorum has extended",

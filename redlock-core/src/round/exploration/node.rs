@@ -8,7 +8,23 @@ use crate::types::fencing_token::FencingToken;
 pub(super) struct Node {
     pub(super) key: Option<Key>,
     pub(super) counter: u64,
+    /// True if the node has replied with a counter that is not its own.
+    pub(super) has_lied: bool,
     pub(super) messages: Vec<Message>,
+}
+
+/// A counter in a false reply. It is further from all others than the [bound](crate::decide::fencing).
+pub(super) const FAR: u64 = 10_000_000;
+
+/// A check of a node before it counts for a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    /// Another attempt does not have the key.
+    Owner,
+    /// The key exists.
+    Key,
+    /// The counter is not above the token.
+    Counter,
 }
 
 /// The key of the resource.
@@ -25,7 +41,7 @@ pub(super) struct Key {
 
 impl Node {
     pub(super) fn new(counter: u64) -> Self {
-        Self { key: None, counter, messages: Vec::new() }
+        Self { key: None, counter, has_lied: false, messages: Vec::new() }
     }
 
     /// Carries out a request by `own`: the key that it would set.
@@ -41,16 +57,23 @@ impl Node {
             |key: Key| Reply::Denied(Denial::by(claim(key.client, key.attempt.into()).token().clone()));
         let held = self.key;
         let counted = |counter| Reply::Counted(FencingToken::new(counter).expect("counters are at least 1"));
+        let skips = |check: Check| variant.skips(check, request, own.round > 0);
         Ok(match (request, held) {
             (Request::Acquire(..) | Request::AcquireFenced(..) | Request::Refill(..), Some(key))
                 if !is_own(key) =>
             {
                 denied(key)
             }
-            (Request::Extend(..) | Request::Confirm(..), Some(key)) if !is_own(key) => denied(key),
-            (Request::Extend(..) | Request::Confirm(..), None) => Reply::Denied(Denial::of_gone_key()),
+            (Request::Extend(..) | Request::Confirm(..), Some(key))
+                if !is_own(key) && !skips(Check::Owner) =>
+            {
+                denied(key)
+            }
+            (Request::Extend(..) | Request::Confirm(..), None) if !skips(Check::Key) => {
+                Reply::Denied(Denial::of_gone_key())
+            }
             (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _)
-                if token.as_u64() < self.counter =>
+                if token.as_u64() < self.counter && !skips(Check::Counter) =>
             {
                 Reply::Superseded(FencingToken::new(self.counter).expect("counters are at least 1"))
             }
@@ -69,7 +92,11 @@ impl Node {
             }
             (Request::Confirm(_, _, token) | Request::Refill(_, _, token), held) => {
                 self.prolong(held.unwrap_or(own), own.round);
-                self.counter = token.as_u64();
+                self.counter = match variant {
+                    Variant::ConfirmRaisesNothing => self.counter,
+                    Variant::ConfirmIgnoresCounter => self.counter.max(token.as_u64()),
+                    _ => token.as_u64(),
+                };
                 Reply::Granted
             }
             (Request::Release(_), Some(key)) if is_own(key) => {

@@ -14,6 +14,8 @@ impl Step {
                 | Self::Interrupt { .. }
                 | Self::CarryWithoutReply { .. }
                 | Self::CarryTwice { .. }
+                | Self::Lie { .. }
+                | Self::Raise { .. }
                 | Self::ReplyUncounted { .. }
                 | Self::Fail { .. }
                 | Self::Refuse { .. }
@@ -35,6 +37,9 @@ impl World {
             }
             if self.may_expire(node) {
                 steps.push(Step::Expire { node: byte(node) });
+            }
+            if self.scope.keys == Keys::Forgotten && self.nodes[node].key.is_none() {
+                steps.push(Step::Raise { node: byte(node) });
             }
         }
         if self.faults >= self.scope.faults {
@@ -103,6 +108,12 @@ impl World {
                     steps.push(Step::CarryTwice { node, request });
                 }
                 if self.scope.keys == Keys::Forgotten {
+                    let others =
+                        self.nodes.iter().enumerate().filter(|(other, _)| *other != usize::from(node));
+                    let is_only_liar = !others.into_iter().any(|(_, other)| other.has_lied);
+                    if is_only_liar && matches!(message.request, Request::AcquireFenced(..)) {
+                        steps.push(Step::Lie { node, request });
+                    }
                     return;
                 }
                 // A release that is lost before it is carried out is sent again, which equals one that stays in flight.

@@ -1,6 +1,6 @@
 //! The invariants of every state.
 
-use crate::round::exploration::node::Key;
+use crate::round::exploration::node::{FAR, Key};
 use crate::round::exploration::possible::is_valid;
 use crate::round::exploration::scope::{CLIENTS, NODES, QUORUM};
 use crate::round::exploration::world::{Attempt, Call, Message, Phase, World};
@@ -35,6 +35,8 @@ pub(super) enum Property {
     NoLateExtension,
     /// A quorum of counters is at least as great as each token that was received.
     CountersCover,
+    /// No false counter becomes a token, or the counter of a node. Such a number would use up the range of tokens.
+    Bounded,
 }
 
 /// The properties of locks whose keys exist for their TTL.
@@ -62,6 +64,7 @@ pub(super) const OF_TOKENS: &[Property] = &[
     Property::Increasing,
     Property::NoLateExtension,
     Property::CountersCover,
+    Property::Bounded,
 ];
 
 impl Property {
@@ -80,6 +83,10 @@ impl Property {
             Self::Unique => !seen.same_token,
             Self::Increasing => !seen.decreasing,
             Self::NoLateExtension => !seen.late_extension,
+            Self::Bounded => {
+                let counters = world.nodes.iter().map(|node| node.counter);
+                counters.chain(world.tokens.iter().copied()).all(|number| number < FAR)
+            }
             Self::CountersCover => world.tokens.iter().all(|token| counters_cover(world, *token)),
         }
     }

@@ -8,7 +8,8 @@ use redlock_model::{Exploration, Model, explore_for};
 
 use crate::round::exploration::broken::Variant;
 use crate::round::exploration::catalog::{
-    ALONE, CATALOG, EXTENSION, Entry, LARGE_CATALOG, LOCKS, TOKENS, datagrams, extended, faults, fenced, only,
+    ALONE, CATALOG, EXTENSION, Entry, LARGE_CATALOG, LOCKS, TOKENS, datagrams, extended, faults, fenced,
+    lost, only,
 };
 use crate::round::exploration::model::Rounds;
 use crate::round::exploration::property::{OF_LOCKS, OF_TOKENS, Property};
@@ -90,7 +91,7 @@ fn broken_variants_are_detected_by_the_property_they_violate() {
 
 #[test]
 fn each_property_can_fail() {
-    for property in OF_LOCKS {
+    for property in OF_LOCKS.iter().chain(OF_TOKENS) {
         assert!(CATALOG.iter().any(|entry| entry.violates == *property), "no variant violates {property:?}");
     }
 }
@@ -167,6 +168,9 @@ const LARGE: &[Scope] = &[
     Scope { attempts: [2, 0], ..faults(1, ALONE) },
     only(faults(2, LOCKS)),
     only(faults(1, extended([1, 0], LOCKS))),
+    extended([1, 0], TOKENS),
+    lost(1, TOKENS),
+    lost(1, extended([1, 0], TOKENS)),
 ];
 
 #[test]

@@ -29,6 +29,9 @@ const ATTEMPTS: usize = 4;
 /// A TTL so long that only a step ends a validity.
 const TTL: Duration = Duration::from_secs(10_000);
 
+/// The retention time of counters.
+const RETENTION: Duration = Duration::from_secs(1);
+
 pub(super) const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time of all first releases. Cleanup compares its times only with each other.
@@ -198,7 +201,7 @@ impl World {
             quorums: Quorums::of(NODES),
             node_timeout: if hurry { Duration::ZERO } else { NODE_TIMEOUT },
             drift: DriftFactor::new(0.0).expect("zero is a factor"),
-            bound: Bound::of(Duration::from_secs(1)),
+            bound: Bound::of(if self.variant == Variant::AnyReplyCounts { Duration::MAX } else { RETENTION }),
         }
     }
 
