@@ -98,23 +98,11 @@ fn show_smallest(report: &Report, violation: &Violation, file: &Path) {
 
 /// Shows the first violation of the correct core, if there is one within the seeds.
 fn first_defect() -> Option<usize> {
-    let kinds = [
-        Kind::Plain,
-        Kind::Fenced,
-        Kind::Losses,
-        Kind::Clocks,
-        Kind::Checking,
-        Kind::Sharing,
-        Kind::Keeping,
-        Kind::Changing,
-        Kind::Agreeing,
-        Kind::Waiting,
-    ];
-    // Without data losses and jumps of clocks, a whole stack that checks its servers shows nothing else.
-    let whole =
-        [Kind::Plain, Kind::Fenced, Kind::Losses, Kind::Clocks, Kind::Sharing, Kind::Keeping, Kind::Waiting];
-    let runs = kinds.map(|kind| Runs { kind, is_whole: false }).into_iter();
-    let runs = runs.chain(whole.map(|kind| Runs { kind, is_whole: true }));
+    let runs = |is_whole| KINDS.into_iter().map(move |(_, kind)| Runs { kind, is_whole });
+    // Nodes that change are not simulated in the whole stack. Without data losses and jumps of clocks, a whole stack that checks
+    // its servers shows nothing else.
+    let adds_nothing = |runs: &Runs| matches!(runs.kind, Kind::Checking | Kind::Changing | Kind::Agreeing);
+    let runs = runs(false).chain(runs(true).filter(|runs| !adds_nothing(runs)));
     let mut reports = runs.flat_map(|runs| (0..runs.seeds()).map(move |seed| runs.run(seed)));
     let position = reports.position(|report| {
         let is_violated = report.defects().next().is_some();
@@ -133,6 +121,20 @@ struct Runs {
     /// True for the whole stack.
     is_whole: bool,
 }
+
+/// All kinds of runs by name.
+const KINDS: [(&str, Kind); 10] = [
+    ("plain", Kind::Plain),
+    ("fenced", Kind::Fenced),
+    ("losses", Kind::Losses),
+    ("clocks", Kind::Clocks),
+    ("checking", Kind::Checking),
+    ("sharing", Kind::Sharing),
+    ("keeping", Kind::Keeping),
+    ("changing", Kind::Changing),
+    ("agreeing", Kind::Agreeing),
+    ("waiting", Kind::Waiting),
+];
 
 /// The kind of runs.
 #[derive(Clone, Copy)]
@@ -167,18 +169,8 @@ impl Runs {
 
 impl Kind {
     fn named(name: &str) -> Self {
-        match name {
-            "waiting" => Self::Waiting,
-            "fenced" => Self::Fenced,
-            "losses" => Self::Losses,
-            "clocks" => Self::Clocks,
-            "checking" => Self::Checking,
-            "sharing" => Self::Sharing,
-            "keeping" => Self::Keeping,
-            "changing" => Self::Changing,
-            "agreeing" => Self::Agreeing,
-            _ => panic!("no kind of runs: {name}"),
-        }
+        let is_it = |(known, _): &&(&str, Self)| *known == name;
+        KINDS.iter().find(is_it).unwrap_or_else(|| panic!("no kind of runs: {name}")).1
     }
 
     fn of(invariant: &str) -> Self {
@@ -192,49 +184,37 @@ impl Kind {
     }
 
     fn run(self, experiment: Experiment, seed: u64) -> Report {
-        match self {
+        let is_even = seed.is_multiple_of(2);
+        let in_turn = || experiment.clone().servers(if is_even { 3 } else { 5 });
+        // A quarantine takes six seconds, so a loss and its consequences need a longer run.
+        let losing = |faults| in_turn().lasts(LOSSES_LAST).faults(faults);
+        let changing = |(old, new): (&[usize], &[usize])| {
+            experiment.clone().changing(old, new).clients(4).resources(1).lasts(LOSSES_LAST)
+        };
+        let experiment = match self {
             // Three, four and five servers in turn.
-            Self::Plain => experiment.servers([3, 4, 5][(seed % 3) as usize]).run(),
-            // A quarantine takes six seconds, so a loss and its consequences need a longer run.
-            Self::Losses => experiment
-                .servers([3, 5][(seed % 2) as usize])
-                .lasts(LOSSES_LAST)
-                .faults(Faults::Losses)
-                .run(),
-            Self::Clocks => experiment
-                .servers([3, 5][(seed % 2) as usize])
-                .lasts(LOSSES_LAST)
-                .faults(Faults::Clocks)
-                .run(),
+            Self::Plain => experiment.servers([3, 4, 5][(seed % 3) as usize]),
+            Self::Losses => losing(Faults::Losses),
+            Self::Clocks => losing(Faults::Clocks),
             // Each new connection is checked before the first vote, so requests wait for it.
-            Self::Checking => experiment.servers([3, 5][(seed % 2) as usize]).with_admission().run(),
-            Self::Sharing => experiment.servers([3, 5][(seed % 2) as usize]).clients(5).sharing().run(),
-            Self::Keeping => experiment.servers([3, 5][(seed % 2) as usize]).keeping().run(),
-            Self::Changing => {
-                let (old, new) = CHANGES[(seed % 4) as usize];
-                experiment.changing(old, new).clients(4).resources(1).lasts(LOSSES_LAST).run()
-            }
+            Self::Checking => in_turn().with_admission(),
+            Self::Sharing => in_turn().clients(5).sharing(),
+            Self::Keeping => in_turn().keeping(),
+            Self::Changing => changing(CHANGES[(seed % 4) as usize]),
             Self::Agreeing => {
-                let (old, new) = DIFFERENT;
-                let experiment = experiment.changing(old, new).without_middle_step().agreeing();
-                let experiment = experiment.clients(4).resources(1).lasts(LOSSES_LAST).faults(Faults::None);
-                if seed.is_multiple_of(2) {
-                    experiment.run()
-                } else {
-                    experiment.plan(partly_reached(seed)).run()
-                }
+                let agreeing = changing(DIFFERENT).without_middle_step().agreeing().faults(Faults::None);
+                if is_even { agreeing } else { agreeing.plan(partly_reached(seed)) }
             }
             // Three and five servers, four seeds each: there are four kinds of servers.
-            Self::Waiting => experiment.servers(if seed % 8 < 4 { 3 } else { 5 }).waiting().run(),
+            Self::Waiting => experiment.servers(if seed % 8 < 4 { 3 } else { 5 }).waiting(),
             Self::Fenced => {
-                let clients = if seed.is_multiple_of(2) { 5 } else { 3 };
-                let experiment = experiment.servers(3).clients(clients).resources(1);
-                let experiment = experiment.faults(Faults::Fencing).lasts(FENCED_LASTS);
-                let experiment = experiment.plan(evictions(seed));
+                let experiment = experiment.servers(3).clients(if is_even { 5 } else { 3 }).resources(1);
+                let experiment = experiment.faults(Faults::Fencing).lasts(FENCED_LASTS).plan(evictions(seed));
                 // Counters that do not jump with the time are close to each other, as in times without faults.
-                if seed / 4 % 4 < 3 { experiment.counters_without_time().run() } else { experiment.run() }
+                if seed / 4 % 4 < 3 { experiment.counters_without_time() } else { experiment }
             }
-        }
+        };
+        experiment.run()
     }
 }
 
