@@ -83,14 +83,24 @@ fn main() -> Fallible<ExitCode> {
 
     let sound = build(&copy, &place)?;
     let mut searches = vec![(keep(&sound, &binaries.join("sound"))?, [None, None], None)];
+    let mut errors = Vec::new();
     for variant in &variant {
         let applied = apply(variant, &copy);
         let built = applied.and_then(|()| build(&copy, &place));
         restore(variant, &copy)?;
-        let binary = built.map_err(|error| format!("{}: {error}", variant.name))?;
+        let binary = match built {
+            Ok(binary) => binary,
+            Err(error) => {
+                errors.push(format!("{}: {error}", variant.name));
+                continue;
+            }
+        };
         let arguments = [Some(variant.invariant.as_str()), variant.runs.as_deref()];
         let picture = shrinks.then(|| pictures.join(format!("{}.svg", variant.name)));
         searches.push((keep(&binary, &binaries.join(&variant.name))?, arguments, picture));
+    }
+    if !errors.is_empty() {
+        return Err(format!("these variants do not compile:\n{}", errors.join("\n")).into());
     }
     let found = on_all_cores(&searches, |(binary, arguments, picture)| {
         search(binary, *arguments, picture.as_deref())
