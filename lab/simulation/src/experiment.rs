@@ -503,7 +503,7 @@ impl Experiment {
 
     fn scope(&self) -> Scope {
         let Self { servers, clients, resources, lasts, faults, .. } = *self;
-        Scope { servers, clients, resources, lasts, longest_ttl: LONGEST_TTL, faults }
+        Scope { servers, clients, resources, lasts, longest_ttl: self.longest_random_ttl(), faults }
     }
 
     fn is_fenced(&self) -> bool {

@@ -31,6 +31,8 @@
 //!   it, and that may be carried out at any later time.
 //! - Extensions whose calls have ended. They only prolong the life of a key, and a key that lives longer has fewer
 //!   possible futures. Confirmations also raise a counter, so they are kept where keys [vanish](scope::Keys::Forgotten).
+//! - Where keys vanish, the later arrival of a reply. A request may be carried out at any time, so a reply arrives at once or
+//!   never.
 //! - The order in which calls are heard that end together, because a validity or a connection has ended.
 //!
 //! # Not explored

@@ -23,7 +23,7 @@ use crate::types::report::{Outcome, ReleaseOutcome};
 
 impl World {
     pub(super) fn apply(&mut self, step: Step) {
-        self.faults += u8::from(step.is_fault());
+        self.faults += u8::from(self.is_fault(step));
         match step {
             Step::Attempt { client } => self.begin(client),
             Step::Cancel { client } => self.cancel(client),
@@ -60,9 +60,9 @@ impl World {
                 self.nodes[node].messages.push(Message { flight, is_copy: true, ..copy });
                 self.deliver(node, request.into());
             }
-            Step::Lie { node, request } => {
+            Step::FalseReply { node, request } => {
                 let node = usize::from(node);
-                self.nodes[node].has_lied = true;
+                self.nodes[node].replies_falsely = true;
                 let position = self.deliver(node, request.into()).expect("the call is open");
                 self.receive(node, position, |outcome| match outcome {
                     Outcome::GrantedFenced(_) => {

@@ -1,7 +1,7 @@
 //! Broken rounds: a wrapper that changes what a round hears, sends or returns.
 //!
 //! The rounds themselves are those that ship. Each variant changes one thing at the border between a round and its
-//! engine.
+//! engine, or a check of the nodes.
 
 use std::mem;
 
@@ -51,7 +51,7 @@ pub(super) enum Variant {
     ConfirmRaisesNothing,
     ExtensionIgnoresCounter,
     ExtensionIgnoresEverything,
-    RefillIgnoresCounter,
+    RefillLowersCounter,
     RemovalDropsCounter,
     // Refills.
     RefillAtOnce,
@@ -94,7 +94,7 @@ impl Variant {
             Self::ConfirmIgnoresCounter | Self::ConfirmLowersCounter => confirms && check == Check::Counter,
             Self::ExtensionIgnoresCounter => confirms && is_extension && check == Check::Counter,
             Self::ExtensionIgnoresEverything => confirms && is_extension,
-            Self::RefillIgnoresCounter => !confirms && check == Check::Counter,
+            Self::RefillLowersCounter => !confirms && check == Check::Counter,
             _ => false,
         }
     }

@@ -42,8 +42,9 @@ pub(super) const fn faults(faults: u8, scope: Scope) -> Scope {
     Scope { faults, kinds: Kinds::ALL, ..scope }
 }
 
-/// Loses replies, and lets counters rise or one node lie.
-pub(super) const fn lost(faults: u8, scope: Scope) -> Scope {
+/// Adds faults of scopes in which keys vanish: a reply is lost, a failed attempt of a third client raises a counter, or one
+/// node begins to reply with false counters.
+pub(super) const fn token_faults(faults: u8, scope: Scope) -> Scope {
     Scope { faults, ..scope }
 }
 
@@ -121,9 +122,9 @@ pub(super) const CATALOG: &[Entry] = {
         broken(SmallerTokenConfirmed, "a smaller token is confirmed", Unique, TOKENS),
         broken(
             AnyReplyCounts,
-            "the greatest of all counters is the token, however far",
+            "the greatest counter of the first quorum is the token, however far",
             Bounded,
-            lost(1, TOKENS),
+            token_faults(1, TOKENS),
         ),
         broken(ConfirmIgnoresOwner, "a confirm ignores the owner of the key", Unique, TOKENS),
         broken(ConfirmCreates, "a confirm counts where the key is missing", Unique, TOKENS),
@@ -139,15 +140,15 @@ pub(super) const CATALOG: &[Entry] = {
         ),
         broken(
             ExtensionIgnoresEverything,
-            "an extension counts whoever has the key",
+            "an extension ignores the owner, a missing key and the counter",
             NoLateExtension,
             extended([1, 0], TOKENS),
         ),
         broken(
-            RefillIgnoresCounter,
+            RefillLowersCounter,
             "a refill lowers a greater counter",
-            NoLateExtension,
-            extended([2, 0], TOKENS),
+            CountersCover,
+            extended([1, 0], TOKENS),
         ),
         broken(RemovalDropsCounter, "the counter is removed with the key", Unique, TOKENS),
         broken(

@@ -37,7 +37,9 @@ impl World {
             Step::CarryTwice { node, request: of } => {
                 format!("n{node} carries out {}, and a copy follows", request(node, of))
             }
-            Step::Lie { node, request: of } => format!("n{node} lies to {}", request(node, of)),
+            Step::FalseReply { node, request: of } => {
+                format!("n{node} carries out {}, and replies with a false counter", request(node, of))
+            }
             Step::Raise { node } => format!("a failed attempt raises the counter of n{node}"),
             Step::Reply { node, request: of } => {
                 format!("the reply of n{node} to {} arrives", request(node, of))

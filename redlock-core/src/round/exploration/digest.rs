@@ -61,7 +61,7 @@ impl World {
         };
         // The key of an ended attempt may expire at any moment.
         let key = on.key.map(|key| if is_ended(&key) { Key { round: 0, ..key } } else { key });
-        (key, on.counter, on.has_lied).hash(hasher);
+        (key, on.counter, on.replies_falsely).hash(hasher);
         // A sum does not depend on the order.
         let matters =
             |message: &&Message| !self.is_spent(message.client.into(), message.attempt.into(), node);

@@ -8,15 +8,15 @@ use crate::types::fencing_token::FencingToken;
 pub(super) struct Node {
     pub(super) key: Option<Key>,
     pub(super) counter: u64,
-    /// True if the node has replied with a counter that is not its own.
-    pub(super) has_lied: bool,
+    /// True if the node has replied with a counter that is not its own. It may do so again.
+    pub(super) replies_falsely: bool,
     pub(super) messages: Vec<Message>,
 }
 
 /// A counter in a false reply. It is further from all others than the [bound](crate::decide::fencing).
 pub(super) const FAR: u64 = 10_000_000;
 
-/// A check of a node before it counts for a token.
+/// A check of a node before it confirms or refills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     /// Another attempt does not have the key.
@@ -41,7 +41,7 @@ pub(super) struct Key {
 
 impl Node {
     pub(super) fn new(counter: u64) -> Self {
-        Self { key: None, counter, has_lied: false, messages: Vec::new() }
+        Self { key: None, counter, replies_falsely: false, messages: Vec::new() }
     }
 
     /// Carries out a request by `own`: the key that it would set.
@@ -94,8 +94,8 @@ impl Node {
                 self.prolong(held.unwrap_or(own), own.round);
                 self.counter = match variant {
                     Variant::ConfirmRaisesNothing => self.counter,
-                    Variant::ConfirmIgnoresCounter => self.counter.max(token.as_u64()),
-                    _ => token.as_u64(),
+                    Variant::ConfirmLowersCounter | Variant::RefillLowersCounter => token.as_u64(),
+                    _ => self.counter.max(token.as_u64()),
                 };
                 Reply::Granted
             }

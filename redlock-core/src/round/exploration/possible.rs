@@ -2,6 +2,7 @@
 
 use crate::node::{ConnectionId, Request};
 use crate::round::exploration::broken::Variant;
+use crate::round::exploration::node::{Key, Node};
 use crate::round::exploration::scope::{CLIENTS, Keys, NODES, Transport};
 use crate::round::exploration::step::Step;
 use crate::round::exploration::world::{Attempt, Call, Client, Flight, Message, Phase, World};
@@ -14,7 +15,7 @@ impl Step {
                 | Self::Interrupt { .. }
                 | Self::CarryWithoutReply { .. }
                 | Self::CarryTwice { .. }
-                | Self::Lie { .. }
+                | Self::FalseReply { .. }
                 | Self::Raise { .. }
                 | Self::ReplyUncounted { .. }
                 | Self::Fail { .. }
@@ -25,6 +26,12 @@ impl Step {
 }
 
 impl World {
+    /// Returns true if the step counts as a fault. A node that has replied falsely may do so again.
+    pub(super) fn is_fault(&self, step: Step) -> bool {
+        let begins = |step| !matches!(step, Step::FalseReply { node, .. } if self.nodes[usize::from(node)].replies_falsely);
+        step.is_fault() && begins(step)
+    }
+
     pub(super) fn steps(&self, steps: &mut Vec<Step>) {
         for client in 0..CLIENTS {
             self.steps_of(client, steps);
@@ -43,7 +50,7 @@ impl World {
             }
         }
         if self.faults >= self.scope.faults {
-            steps.retain(|step| !step.is_fault());
+            steps.retain(|step| !self.is_fault(*step));
         }
     }
 
@@ -108,11 +115,8 @@ impl World {
                     steps.push(Step::CarryTwice { node, request });
                 }
                 if self.scope.keys == Keys::Forgotten {
-                    let others =
-                        self.nodes.iter().enumerate().filter(|(other, _)| *other != usize::from(node));
-                    let is_only_liar = !others.into_iter().any(|(_, other)| other.has_lied);
-                    if is_only_liar && matches!(message.request, Request::AcquireFenced(..)) {
-                        steps.push(Step::Lie { node, request });
+                    if self.may_reply_falsely(node.into(), message) {
+                        steps.push(Step::FalseReply { node, request });
                     }
                     return;
                 }
@@ -133,6 +137,15 @@ impl World {
             }
             Flight::Late { .. } => steps.push(Step::Carry { node, request }),
         }
+    }
+
+    /// Returns true if a node would grant this acquire, and no other node replies falsely.
+    fn may_reply_falsely(&self, node: usize, message: &Message) -> bool {
+        let is_other = |(other, on): (usize, &Node)| other != node && on.replies_falsely;
+        let is_own = |key: Key| message.is_of(key.client, key.attempt);
+        matches!(message.request, Request::AcquireFenced(..))
+            && self.nodes[node].key.is_none_or(is_own)
+            && !self.nodes.iter().enumerate().any(is_other)
     }
 
     /// A key exists at least as long as the validity that it counts for. It was set after the start of the round, and

@@ -41,7 +41,7 @@ pub(super) enum Transport {
     Datagrams,
 }
 
-/// The faults that may happen, apart from calls without a reply and dropped attempts.
+/// The faults that may happen where keys exist for their TTL, apart from calls without a reply and dropped attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kinds {
     /// A reply does not count, because its node is in quarantine.

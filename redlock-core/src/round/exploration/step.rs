@@ -30,9 +30,10 @@ pub(super) enum Step {
     CarryWithoutReply { node: u8, request: u8 },
     /// A node carries a request out, and a copy of it is in flight. A fault.
     CarryTwice { node: u8, request: u8 },
-    /// A node carries an acquire out, and replies with a counter far above all others. A fault.
-    Lie { node: u8, request: u8 },
-    /// A node without a key carries out the acquire of another client, whose attempt fails and whose key vanishes. A fault.
+    /// A node grants an acquire, and replies with a counter far above all others. The first time is a fault.
+    FalseReply { node: u8, request: u8 },
+    /// An acquire of a third client raises the counter of a node without a key. Its attempt fails, and its key vanishes. A
+    /// fault.
     Raise { node: u8 },
     /// A reply arrives.
     Reply { node: u8, request: u8 },

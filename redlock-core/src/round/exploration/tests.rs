@@ -9,16 +9,23 @@ use redlock_model::{Exploration, Model, explore_for};
 use crate::round::exploration::broken::Variant;
 use crate::round::exploration::catalog::{
     ALONE, CATALOG, EXTENSION, Entry, LARGE_CATALOG, LOCKS, TOKENS, datagrams, extended, faults, fenced,
-    lost, only,
+    only, token_faults,
 };
 use crate::round::exploration::model::Rounds;
 use crate::round::exploration::property::{OF_LOCKS, OF_TOKENS, Property};
 use crate::round::exploration::scope::{Keys, Scope};
 use crate::round::exploration::step::{Path, Step};
 
+/// The attempt of one client, with tokens, where keys may vanish.
+const TOKEN: Scope = Scope { attempts: [1, 0], ..TOKENS };
+
+fn properties(scope: Scope) -> &'static [Property] {
+    if scope.keys == Keys::Timed { OF_LOCKS } else { OF_TOKENS }
+}
+
 /// Explores the rounds that ship.
 fn explored(scope: Scope) -> Exploration<Property, Step> {
-    let properties = if scope.keys == Keys::Timed { OF_LOCKS } else { OF_TOKENS };
+    let properties = properties(scope);
     let rounds = Rounds { scope, variant: Variant::Sound };
     let found = explore_for(rounds, properties);
     if let Some(violation) = &found.violation {
@@ -67,6 +74,8 @@ fn two_clients_over_datagrams_violate_nothing() {
 #[test]
 fn tokens_violate_nothing_even_if_keys_vanish() {
     nothing_is_violated(TOKENS, 269_620);
+    nothing_is_violated(token_faults(2, TOKEN), 5_609);
+    nothing_is_violated(token_faults(2, extended([1, 0], TOKEN)), 28_794);
 }
 
 #[test]
@@ -117,7 +126,7 @@ fn future(rounds: Rounds, path: &Path, digest: &[u64]) -> (Future, Vec<Path>) {
     let next: Vec<Path> = steps.iter().map(|step| path.then(*step)).collect();
     let digests = next.iter().map(|path| rounds.key(path).as_ref().to_vec());
     let others = digests.filter(|other| other != digest).collect();
-    let holds = OF_LOCKS.iter().map(|property| rounds.holds(*property, path)).collect();
+    let holds = properties(rounds.scope).iter().map(|property| rounds.holds(*property, path)).collect();
     ((holds, others), next)
 }
 
@@ -153,6 +162,7 @@ fn states_that_are_merged_have_the_same_futures() {
     for scope in [faults(2, ALONE), faults(1, datagrams(ALONE)), EXTENSION, fenced(ALONE)] {
         equal_digests_have_equal_futures(scope, usize::MAX);
     }
+    equal_digests_have_equal_futures(token_faults(1, TOKEN), usize::MAX);
     equal_digests_have_equal_futures(LOCKS, 8);
 }
 
@@ -169,8 +179,9 @@ const LARGE: &[Scope] = &[
     only(faults(2, LOCKS)),
     only(faults(1, extended([1, 0], LOCKS))),
     extended([1, 0], TOKENS),
-    lost(1, TOKENS),
-    lost(1, extended([1, 0], TOKENS)),
+    token_faults(3, extended([1, 0], TOKEN)),
+    token_faults(1, TOKENS),
+    token_faults(1, extended([1, 0], TOKENS)),
 ];
 
 #[test]
