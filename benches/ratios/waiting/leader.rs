@@ -63,12 +63,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
                 None,
             ),
             fact(
-                "requests about the lock per second and node, while it is neither renewed nor released",
+                "requests that name the lock per second and node, while it is neither renewed nor released",
                 format!("{quiet:.2}"),
                 Some(("0".to_owned(), quiet == 0.0)),
             ),
             fact(
-                "requests about the lock per second and node, renewals included, while it is renewed (TTL of 5 s)",
+                "requests that name the lock per second and node, renewals included, while it is renewed (TTL of 5 s)",
                 format!("{renewed:.2}"),
                 None,
             ),
@@ -94,7 +94,7 @@ async fn until_seen(seen: &mut mpsc::UnboundedReceiver<(String, Instant)>, leade
     }
 }
 
-/// Returns the rate of the requests about the lock. The clients compare their node lists beside them.
+/// Returns the rate of requests that name the lock. Comparisons of node lists are not counted.
 async fn requests(server: &RedisServer, lasts: Duration) -> f64 {
     Commands::during(server, lasts).await.requests_with("\"leader\"")
 }

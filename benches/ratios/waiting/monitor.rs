@@ -1,4 +1,4 @@
-//! The commands that a server carries out within some time, from `MONITOR`.
+//! The commands that a server carries out in a period, from `MONITOR`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    /// Waits for `lasts`, and returns the commands of this time.
+    /// Records the commands for `lasts`.
     pub(super) async fn during(server: &RedisServer, lasts: Duration) -> Self {
         let client = redis::Client::open(server.url()).expect("a valid URL");
         let mut monitor = client.get_async_monitor().await.expect("the server accepts MONITOR");
@@ -20,7 +20,7 @@ impl Commands {
         Self { lines, lasts }
     }
 
-    /// Returns the requests of clients per second that have `part` in their line.
+    /// Returns the commands per second that clients send and whose line contains `part`.
     pub(super) fn requests_with(&self, part: &str) -> f64 {
         self.rate(|line| !line.contains(" lua]") && line.contains(part))
     }

@@ -250,7 +250,7 @@ impl Experiment {
     /// Makes the run about waiting. The default is off: clients then lock, wait and pause at random.
     ///
     /// All clients request one lock all the time and wait without a limit. They continue for a minute after the last
-    /// fault, while one minority of servers after the other is briefly down. The run takes 85 s more of simulated time.
+    /// fault, while one minority of servers after the other is briefly down. The run takes 85 to 102 s more of simulated time.
     /// There is one resource, and its locks have no fencing tokens, regardless of other settings. Depending on the
     /// seed, servers notify of all changes, of few, of too many, or late.
     #[must_use]
@@ -485,11 +485,10 @@ impl Experiment {
         if self.is_about_waiting() { waiting::longest_ttl(self.seed) } else { LONGEST_TTL }
     }
 
-    /// Returns the time after its first look for which a client does not count a server, by the clocks of both.
+    /// Returns the time from the first look at a server until its votes count again, if clients check servers.
     ///
-    /// `None` if clients count all servers.
+    /// It is a tenth longer than the quarantine, for clocks that differ.
     fn quarantine(&self) -> Option<Duration> {
-        // The clock of the server may be slow.
         self.has_admission().then(|| Quarantine::duration(self.longest_ttl()).mul_f64(1.1))
     }
 

@@ -96,8 +96,8 @@
 //!
 //! With [`Faults::Losses`](plan::Faults::Losses) (`scripts/simulate --faults losses`), servers restart without data, with
 //! a part of it or with an older copy, and at once. They are flushed, and fail over and back. The clients check whether
-//! servers may have lost locks. Thus a loss of data is within the bounds, and no invariant may be violated. A lock must be
-//! granted while at most a minority of the servers is down or in quarantine.
+//! servers may have lost locks. Thus a loss of data is within the bounds, and no invariant may be violated. In runs
+//! about waiting, a free lock must be granted while at most a minority of the servers is down or in quarantine.
 //! [`without_admission`](experiment::Experiment::without_admission) (`--admission off`) runs the same without the check,
 //! and locks overlap. [`with_admission`](experiment::Experiment::with_admission) adds the check to other faults.
 //!

@@ -40,7 +40,7 @@ fn five_servers_serve_all_waiters() {
 
 #[test]
 fn servers_that_lose_data_serve_all_waiters() {
-    waiting(3, Faults::Losses, 40);
+    waiting(3, Faults::Losses, 64);
 }
 
 /// The holder releases at any moment from before the request of the waiter until after the beginning of its sleep, in steps

@@ -44,7 +44,7 @@ pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
 /// The delay before an attempt of a request that has a place, if the lock is free and not reserved.
 ///
-/// Clients without a place receive a notification, and acquire the lock, within it.
+/// In a local network, clients without a place receive a notification and acquire the lock within it.
 const OTHERS_FIRST: Duration = Duration::from_millis(2);
 
 /// The longest delay between two attempts of a request that polls and has a place. Its reservation lasts as long.
