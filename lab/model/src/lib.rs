@@ -17,9 +17,9 @@
 //!
 //! # Explored rules
 //!
-//! Locks and fencing tokens have no model. The explorer drives the rounds that ship, in `redlock-core/src/round/exploration`.
-//! The following rules have models, which implement them again with plain values. The core has no round for them, or the world
-//! of a round is too large.
+//! Locks and fencing tokens have no model. The explorer drives the rounds that ship
+//! (`redlock-core/src/round/exploration`). The following rules have models, which implement them again with plain values.
+//! The core has no round for them, or the world of a round is too large.
 //!
 //! | Module | Rule |
 //! |---|---|

@@ -250,9 +250,9 @@ impl Experiment {
     /// Makes the run about waiting. The default is off: clients then lock, wait and pause at random.
     ///
     /// All clients request one lock all the time and wait without a limit. They continue for a minute after the last
-    /// fault, while one minority of servers after the other is briefly down. The run takes 85 to 102 s more of simulated time.
-    /// There is one resource, and its locks have no fencing tokens, regardless of other settings. Depending on the
-    /// seed, servers notify of all changes, of few, of too many, or late.
+    /// fault, while one minority of servers after the other is briefly down. The run takes 85 to 102 s more of
+    /// simulated time. There is one resource, and its locks have no fencing tokens, regardless of other settings.
+    /// Depending on the seed, servers notify of all changes, of few, of too many, or late.
     #[must_use]
     pub fn waiting(mut self) -> Self {
         (self.activity, self.resources) = (Activity::Waiting, 1);
