@@ -336,7 +336,7 @@ impl Record {
         self.ending(before, now)
     }
 
-    /// Ends the lease for its release, if its validity has ended and the keep-alive with this number is in effect.
+    /// Ends the lease for its release, if its deadline has passed and the keep-alive with this number is in effect.
     ///
     /// This is one step, because the owner may release, detach or forget the lease at the same time.
     pub(crate) fn end_if_over(&self, epoch: u64, now: Instant) -> LastStep {
@@ -344,8 +344,10 @@ impl Record {
             if state.epoch != epoch || state.is_released() {
                 return Err(LastStep::Nothing);
             }
-            if !state.status.remaining(now).is_zero() {
-                return Err(LastStep::Wait(state.status.deadline()));
+            // A program may rely on the deadline that it has read, even if the lease was revoked meanwhile.
+            let deadline = state.status.deadline();
+            if now < deadline {
+                return Err(LastStep::Wait(deadline));
             }
             Ok(state.end(now))
         });

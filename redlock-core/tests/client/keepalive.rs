@@ -350,6 +350,24 @@ fn a_majority_that_restarted_empty_is_reported_by_the_next_renewal() {
     });
 }
 
+/// The servers that deny the renewal may have lost their data, and the program may rely on the validity that it has read.
+#[test]
+fn what_a_revoked_lock_left_is_released_when_the_last_validity_ends() {
+    with_five(async |world| {
+        let guard = keep_alive_lock(&world).await;
+        let deadline = world.redlock.now() + guard.remaining();
+        world.nodes[..3].iter().for_each(FakeNode::restart_empty);
+        let (reason, at) = loss(&world, &guard).await;
+        assert_eq!(Loss::Revoked { holder: None }, reason);
+        world.sleep(deadline.saturating_duration_since(at) - MS).await;
+        assert_eq!(2, world.keys());
+        world.sleep(MS).await;
+        world.settle().await;
+        assert_eq!(0, world.keys());
+        world.nothing_left().await;
+    });
+}
+
 #[test]
 fn the_loss_names_the_new_holder() {
     with_five(async |world| {
