@@ -50,7 +50,7 @@ fn kept_locks_violate_nothing() {
 
 #[test]
 fn without_a_watch_locks_overlap() {
-    let totals = Totals::without_defects(60, |seed| experiment(seed).without_admission());
+    let totals = Totals::without_defects(100, |seed| experiment(seed).without_admission());
     let violations = |broken| totals.violations_of(Invariant::Exclusion, broken);
     assert!(
         violations(Assumption::ClocksAreNotSet) + violations(Assumption::ClocksRunEvenly) > 5,
