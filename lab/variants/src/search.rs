@@ -3,8 +3,9 @@
 //! `search INVARIANT [KIND]` prints the number of seeds until the violation, or nothing. The kind of runs follows from the
 //! invariant, unless it is `fenced` (fencing tokens), `losses` (servers lose data), `clocks` (the same, and their clocks jump),
 //! `checking` (servers may have lost data, and never have), `sharing` (readers and writers), `keeping` (locks that are kept
-//! for a time), `changing` (the nodes are changed), or `agreeing` (node lists differ, and must agree). `whole`, or `whole-` before a kind, runs the whole stack. `search` without arguments looks for a violation of any
-//! invariant in all kinds of runs.
+//! for a time), `changing` (the nodes are changed), or `agreeing` (node lists differ, and must agree). `whole`, or `whole-`
+//! before a kind, runs the whole stack. `search` without arguments looks for a violation of any invariant in all kinds of
+//! runs.
 //!
 //! With the environment variable `SHRUNK`, the smallest run that violates the invariant is shown, and its picture is written
 //! to the file of that name.
@@ -99,8 +100,8 @@ fn show_smallest(report: &Report, violation: &Violation, file: &Path) {
 /// Shows the first violation of the correct core, if there is one within the seeds.
 fn first_defect() -> Option<usize> {
     let runs = |is_whole| KINDS.into_iter().map(move |(_, kind)| Runs { kind, is_whole });
-    // Nodes that change are not simulated in the whole stack. Without data losses and jumps of clocks, a whole stack that checks
-    // its servers shows nothing else.
+    // Changes of the nodes are searched in the fast layer only. Without data losses and jumps of clocks, a whole stack that
+    // checks its servers shows nothing else.
     let adds_nothing = |runs: &Runs| matches!(runs.kind, Kind::Checking | Kind::Changing | Kind::Agreeing);
     let runs = runs(false).chain(runs(true).filter(|runs| !adds_nothing(runs)));
     let mut reports = runs.flat_map(|runs| (0..runs.seeds()).map(move |seed| runs.run(seed)));

@@ -5,9 +5,10 @@
 //! clock itself. Thus if the renewal task panics, or ends with its runtime, only the renewals and the release below are
 //! missing. It holds the lease.
 //!
-//! When the validity has ended, the task releases the lock. Nodes may keep its keys for longer: they may have carried out
+//! When the deadline has passed, the task releases the lock. Nodes may keep its keys for longer: they may have carried out
 //! a renewal that failed, or whose validity was limited by [`max_hold`](KeepAlive::max_hold). The guard of a lost lock
-//! may exist for as long as its owner wants, and these keys would deny other clients.
+//! may exist for as long as its owner wants, and these keys would deny other clients. A lease that was revoked earlier
+//! keeps its keys until the deadline, because a program may rely on the deadline that it has read.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -40,6 +41,9 @@ use crate::types::ttl::Ttl;
 /// After a crash of the holder, other clients are excluded for the length of the TTL. Thus choose a short TTL with
 /// keep-alive: a few seconds. Each lock costs each node three commands per TTL. Enough time is left for several more
 /// attempts if nodes do not reply. [`Lease::state`](crate::Lease::state) shows the progress.
+///
+/// If the lock is lost, its keys are deleted when its last [deadline](crate::Lease::deadline) has passed, even if the
+/// guard still exists.
 ///
 /// ```
 /// use std::time::Duration;

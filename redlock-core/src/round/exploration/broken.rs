@@ -43,7 +43,7 @@ pub(super) enum Variant {
     HalfConfirms,
     SmallerTokenConfirmed,
     AnyReplyCounts,
-    // Checks of nodes before they count for a token.
+    // The rule of nodes for tokens.
     ConfirmIgnoresOwner,
     ConfirmCreates,
     ConfirmIgnoresCounter,
