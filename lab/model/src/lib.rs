@@ -17,14 +17,13 @@
 //!
 //! # Explored rules
 //!
-//! Locks and fencing tokens have no model. The explorer drives the rounds that ship
+//! Locks, readers and fencing tokens have no model. The explorer drives the rounds that ship
 //! (`redlock-core/src/round/exploration`). The following rules have models, which implement them again with plain values.
 //! The core has no round for them, or the world of a round is too large.
 //!
 //! | Module | Rule |
 //! |---|---|
 //! | [`admission`], [`clocks`] | the votes of nodes that may have lost keys, without and with clocks that step or run fast |
-//! | [`share`] | locks that many readers share |
 //! | [`keep`] | a lock that lasts for the rest of a period after its guard has ended |
 //! | [`change`] | programs with the old node list, both lists, and the new list |
 //! | [`order`] | the order in which waiters of different processes acquire a lock |
@@ -56,7 +55,6 @@ pub mod keep;
 mod lease;
 pub mod order;
 mod pack;
-pub mod share;
 
 pub use crate::catalog::{Broken, Explored, Harmless, Rule};
 pub use crate::explore::{Exploration, Model, Violation, explore, explore_for};

@@ -41,7 +41,7 @@
 //! - Requests that wait for a connection before they are sent.
 //! - The margin before a deadline, in which a loss is reported although the lease is valid.
 //! - The queue of waiters, and the turn that a release gives to the next one.
-//! - Readers and writers, locks that are kept, and losses of data by nodes, which have models in `lab/model`.
+//! - Locks that are kept, and losses of data by nodes, which have models in `lab/model`.
 
 #![allow(clippy::needless_pass_by_value)] // rounds get what ends with them
 

@@ -1,6 +1,6 @@
 //! Explores every model and its broken variants, and prints the results.
 //!
-//! Usage: `exhaust [admission|clocks|sharing|keeping|change|order] [sound|variants|traces] [--write]`. The default
+//! Usage: `exhaust [admission|clocks|keeping|change|order] [sound|variants|traces] [--write]`. The default
 //! is everything, which takes half an hour. `traces` prints the shortest trace to each violation. `--write` also writes
 //! the tables into `docs/internals/explored-scopes.md`.
 
@@ -10,7 +10,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use redlock_model::{Explored, Rule, admission, change, clocks, keep, order, share};
+use redlock_model::{Explored, Rule, admission, change, clocks, keep, order};
 
 use crate::table::{each_is_found, nothing_is_violated};
 
@@ -27,17 +27,16 @@ struct Selection {
 /// Explores one model. Returns true if all results are as expected.
 type Explore = fn(&Selection) -> bool;
 
-const MODELS: [(&str, Explore); 6] = [
+const MODELS: [(&str, Explore); 5] = [
     ("admission", |selection| explore("admission", &admission::EXPLORED, selection)),
     ("clocks", |selection| explore("clocks", &clocks::EXPLORED, selection)),
-    ("sharing", |selection| explore("sharing", &share::EXPLORED, selection)),
     ("keeping", |selection| explore("keeping", &keep::EXPLORED, selection)),
     ("change", |selection| explore("change", &change::EXPLORED, selection)),
     ("order", |selection| explore("order", &order::EXPLORED, selection)),
 ];
 
 const USAGE: &str =
-    "usage: exhaust [admission|clocks|sharing|keeping|change|order] [sound|variants|traces] [--write]";
+    "usage: exhaust [admission|clocks|keeping|change|order] [sound|variants|traces] [--write]";
 
 fn explore<M: Rule>(name: &str, explored: &Explored<M>, selection: &Selection) -> bool {
     let Explored { title, scopes, broken, holes, harmless } = explored;

@@ -18,5 +18,4 @@ mod client;
 mod facts;
 mod keep;
 mod order;
-mod share;
 mod world;

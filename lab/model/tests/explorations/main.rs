@@ -7,7 +7,6 @@ mod clocks;
 mod keeping;
 mod order;
 mod page;
-mod sharing;
 
 use redlock_model::{Broken, Rule, explore};
 

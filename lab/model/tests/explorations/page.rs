@@ -1,6 +1,6 @@
 //! The tables of `docs/internals/explored-scopes.md`, which `scripts/exhaust --write` writes.
 
-use redlock_model::{Broken, Explored, Rule, admission, change, clocks, explore, keep, order, share};
+use redlock_model::{Broken, Explored, Rule, admission, change, clocks, explore, keep, order};
 
 const PAGE: &str = include_str!("../../../../docs/internals/explored-scopes.md");
 
@@ -65,7 +65,6 @@ fn compare<M: Rule>(name: &str, explored: &Explored<M>) {
 fn the_page_has_the_scopes_and_the_variants_of_every_model() {
     compare("admission", &admission::EXPLORED);
     compare("clocks", &clocks::EXPLORED);
-    compare("sharing", &share::EXPLORED);
     compare("keeping", &keep::EXPLORED);
     compare("change", &change::EXPLORED);
     compare("order", &order::EXPLORED);

@@ -3,10 +3,9 @@
 use std::mem;
 use std::sync::Arc;
 
-use crate::node::{ConnectionId, NodeError};
-use crate::round::exploration::broken::Variant;
+use crate::node::{ConnectionId, Denial, NodeError};
 use crate::round::exploration::engine::Ended;
-use crate::round::exploration::node::{FAR, Key};
+use crate::round::exploration::node::{FAR, Key, Node};
 use crate::round::exploration::scope::{Keys, NODES};
 use crate::round::exploration::step::Step;
 use crate::round::exploration::world::{
@@ -20,6 +19,7 @@ use crate::types::fencing_token::FencingToken;
 use crate::types::lease_state::Loss;
 use crate::types::quarantine::{Quarantine, QuarantineReason};
 use crate::types::report::{Outcome, ReleaseOutcome};
+use crate::types::token::Token;
 
 impl World {
     pub(super) fn apply(&mut self, step: Step) {
@@ -71,6 +71,15 @@ impl World {
                     outcome => outcome,
                 });
             }
+            Step::Deny { node, request } => {
+                let node = usize::from(node);
+                let denial = Denial::by(Token::from_bytes("the writer"));
+                let message = &mut self.nodes[node].messages[usize::from(request)];
+                message.flight = Flight::Replied(Outcome::Denied(denial));
+                if self.is_received_at_once(&self.nodes[node].messages[usize::from(request)]) {
+                    self.receive(node, request.into(), |outcome| outcome);
+                }
+            }
             Step::Raise { node } => self.nodes[usize::from(node)].counter += 1,
             Step::Reply { node, request } => self.receive(node.into(), request.into(), |outcome| outcome),
             Step::ReplyUncounted { node, request } => {
@@ -84,13 +93,7 @@ impl World {
                 self.hear((message.client, message.attempt), vec![Ended { node, message, outcome }]);
             }
             Step::Break { client, node } => self.disconnect(client, node.into()),
-            Step::Expire { node } => {
-                let node = &mut self.nodes[usize::from(node)];
-                node.key = None;
-                if self.variant == Variant::RemovalDropsCounter {
-                    node.counter = 0;
-                }
-            }
+            Step::Expire { node, key } => self.nodes[usize::from(node)].expire(key.into(), self.variant),
         }
     }
 
@@ -244,7 +247,7 @@ impl World {
     /// Carries a request out. Returns the position of its message, if its call is open.
     fn deliver(&mut self, node: usize, position: usize) -> Option<usize> {
         let position = self.settle_order(node, position);
-        let Self { nodes, clients, variant, .. } = self;
+        let Self { scope, nodes, clients, variant, seen, .. } = self;
         let message = &nodes[node].messages[position];
         let (client, attempt) = (message.client, message.attempt);
         let is_ended = clients[usize::from(client)].attempts[usize::from(attempt)].phase == Phase::Ended;
@@ -252,9 +255,13 @@ impl World {
             Call::Extend(number, _) if !is_ended => number,
             _ => 0,
         };
-        let own = Key { client, attempt, round, by_copy: message.is_copy };
+        let reads = scope.readers[usize::from(client)];
+        let own = Key { client, attempt, round, by_copy: message.is_copy, reads };
         let (request, is_open) = (message.request.clone(), message.is_open());
+        let others = |node: &Node| node.keys.iter().filter(|key| key.client != client).count();
+        let before = others(&nodes[node]);
         let replied = outcome(nodes[node].apply(&request, own, *variant), &request);
+        seen.trespassed |= others(&nodes[node]) < before;
         if is_open {
             nodes[node].messages[position].flight = Flight::Replied(replied);
             Some(position)

@@ -43,6 +43,13 @@ pub(super) enum Variant {
     HalfConfirms,
     SmallerTokenConfirmed,
     AnyReplyCounts,
+    // The rule of nodes for readers and writers.
+    ReaderJoinsAWriter,
+    WriterReplacesReaders,
+    ReleaseRemovesReaders,
+    ReadersAreCounted,
+    LastReaderSetsTheExpiry,
+    AnyReaderIsExtended,
     // The rule of nodes for tokens.
     ConfirmIgnoresOwner,
     ConfirmCreates,

@@ -24,10 +24,17 @@ pub(super) const LOCKS: Scope = Scope {
     extensions: [0, 0],
     faults: 0,
     kinds: Kinds::NONE,
+    readers: [false; 2],
     fenced: false,
     counters: [0; 3],
     keys: Keys::Timed,
 };
+
+/// A reader and a writer.
+pub(super) const READER_AND_WRITER: Scope = Scope { readers: [true, false], ..LOCKS };
+
+/// Two readers.
+pub(super) const READERS: Scope = Scope { readers: [true; 2], ..LOCKS };
 
 /// One lease that is extended once.
 pub(super) const EXTENSION: Scope = Scope { attempts: [1, 0], extensions: [1, 0], ..LOCKS };
@@ -73,13 +80,36 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 pub(super) const CATALOG: &[Entry] = {
     use Property::{
         Bounded, CountedKeysExist, CountersCover, Exclusion, Increasing, NoLateExtension, NoRevival,
-        NothingLeftBehind, OneResult, Quorum, RefillFollowsQuorum, ReleaseOutcome, Revocation, Unique,
+        NoTrespass, NothingLeftBehind, OneResult, Quorum, RefillFollowsQuorum, ReleaseOutcome, Revocation,
+        Unique,
     };
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
         broken(GrantCountsTwice, "a grant counts for two nodes", Exclusion, LOCKS),
         broken(GrantCountsTwice, "the same", Quorum, ALONE),
+        broken(GrantCountsTwice, "the same", Exclusion, READER_AND_WRITER),
+        broken(ReaderJoinsAWriter, "a node adds a reader beside a writer", Exclusion, READER_AND_WRITER),
+        broken(WriterReplacesReaders, "a writer is a SET without NX", Exclusion, READER_AND_WRITER),
+        broken(ReleaseRemovesReaders, "the release of a reader deletes the key of all", NoTrespass, READERS),
+        broken(
+            ReadersAreCounted,
+            "a node counts readers, and every release lowers the count",
+            NoTrespass,
+            READERS,
+        ),
+        broken(
+            LastReaderSetsTheExpiry,
+            "each reader sets the expiry of all, even to an earlier time",
+            CountedKeysExist,
+            READERS,
+        ),
+        broken(
+            AnyReaderIsExtended,
+            "an extension is granted if any reader has an entry",
+            CountedKeysExist,
+            extended([1, 0], READERS),
+        ),
         broken(QuarantinedCounts, "a grant in quarantine counts", Quorum, faults(1, ALONE)),
         broken(SupersededCounts, "a node with a greater counter counts", Unique, TOKENS),
         broken(SupersededCounts, "the same", NoLateExtension, extended([1, 0], TOKENS)),

@@ -2,6 +2,7 @@
 
 use crate::node::Operation;
 use crate::round::exploration::model::Rounds;
+use crate::round::exploration::node::Key;
 use crate::round::exploration::step::Step;
 use crate::round::exploration::world::{Call, Message, World};
 use crate::round::extend;
@@ -40,6 +41,9 @@ impl World {
             Step::FalseReply { node, request: of } => {
                 format!("n{node} carries out {}, and replies with a false counter", request(node, of))
             }
+            Step::Deny { node, request: of } => {
+                format!("n{node} denies {}: a writer waits", request(node, of))
+            }
             Step::Raise { node } => format!("a failed attempt raises the counter of n{node}"),
             Step::Reply { node, request: of } => {
                 format!("the reply of n{node} to {} arrives", request(node, of))
@@ -52,7 +56,10 @@ impl World {
             }
             Step::Refuse { node, request: of } => format!("n{node} will not carry out {}", request(node, of)),
             Step::Break { client, node } => format!("the connection of {} to n{node} breaks", name(client)),
-            Step::Expire { node } => format!("the key on n{node} expires"),
+            Step::Expire { node, key } => {
+                let Key { client, attempt, .. } = self.nodes[usize::from(node)].keys[usize::from(key)];
+                format!("the key of {}{} on n{node} expires", name(client), attempt + 1)
+            }
         }
     }
 }

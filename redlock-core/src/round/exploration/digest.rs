@@ -15,8 +15,9 @@ use crate::decide::votes::Votes;
 use crate::lease::peer::LeasePeer;
 use crate::round::acquire::Acquire;
 use crate::round::acquire::State;
+use crate::round::exploration::broken::Variant;
 use crate::round::exploration::node::Key;
-use crate::round::exploration::scope::{Keys, NODES};
+use crate::round::exploration::scope::{CLIENTS, Keys, NODES};
 use crate::round::exploration::world::{Attempt, Call, Client, Flight, Message, Phase, Replies, Run, World};
 use crate::types::report::Outcome;
 
@@ -60,8 +61,13 @@ impl World {
             owner.attempts[usize::from(key.attempt)].phase == Phase::Ended
         };
         // The key of an ended attempt may expire at any moment.
-        let key = on.key.map(|key| if is_ended(&key) { Key { round: 0, ..key } } else { key });
-        (key, on.counter, on.replies_falsely).hash(hasher);
+        let key = |key: &Key| if is_ended(key) { Key { round: 0, ..*key } } else { *key };
+        let mut keys: SmallVec<[Key; CLIENTS]> = on.keys.iter().map(key).collect();
+        // Only one variant depends on their order.
+        if self.variant != Variant::LastReaderSetsTheExpiry {
+            keys.sort_unstable_by_key(|key| (key.client, key.attempt));
+        }
+        (keys, on.counter, on.replies_falsely).hash(hasher);
         // A sum does not depend on the order.
         let matters =
             |message: &&Message| !self.is_spent(message.client.into(), message.attempt.into(), node);

@@ -1,12 +1,14 @@
-//! A node: the key of the resource, its counter, and the requests between the node and all clients.
+//! A node: who holds the resource, its counter, and the requests between the node and all clients.
 
 use crate::node::{Denial, NodeError, Reply, Request};
 use crate::round::exploration::broken::Variant;
 use crate::round::exploration::world::{Message, claim};
 use crate::types::fencing_token::FencingToken;
+use crate::types::token::Token;
 
 pub(super) struct Node {
-    pub(super) key: Option<Key>,
+    /// One key, or those of readers: each reader has an entry with an expiry of its own. The last one was written last.
+    pub(super) keys: Vec<Key>,
     pub(super) counter: u64,
     /// True if the node has replied with a counter that is not its own. It may do so again.
     pub(super) replies_falsely: bool,
@@ -27,7 +29,7 @@ pub(super) enum Check {
     Counter,
 }
 
-/// The key of the resource.
+/// The key of the resource, or the entry of one reader in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) client: u8,
@@ -37,11 +39,12 @@ pub(super) struct Key {
     pub(super) round: u8,
     /// True if the second copy of a request wrote the key. No client can know of it, so no cleanup is pending for it.
     pub(super) by_copy: bool,
+    pub(super) reads: bool,
 }
 
 impl Node {
     pub(super) fn new(counter: u64) -> Self {
-        Self { key: None, counter, replies_falsely: false, messages: Vec::new() }
+        Self { keys: Vec::new(), counter, replies_falsely: false, messages: Vec::new() }
     }
 
     /// Carries out a request by `own`: the key that it would set.
@@ -53,21 +56,25 @@ impl Node {
     ) -> Result<Reply, NodeError> {
         let shared = variant == Variant::OneTokenForAllAttempts;
         let is_own = |key: Key| key.client == own.client && (key.attempt == own.attempt || shared);
-        let denied =
-            |key: Key| Reply::Denied(Denial::by(claim(key.client, key.attempt.into()).token().clone()));
-        let held = self.key;
+        let denied = |key: Key| Reply::Denied(Denial::by(key.holder()));
+        if variant == Variant::WriterReplacesReaders && matches!(request, Request::Acquire(..)) {
+            self.keys.retain(|key| !key.reads);
+        }
+        let held = self.find(own, variant, is_own);
+        let before = held.map(|position| self.keys[position]);
         let counted = |counter| Reply::Counted(FencingToken::new(counter).expect("counters are at least 1"));
         let skips = |check: Check| variant.skips(check, request, own.round > 0);
-        Ok(match (request, held) {
-            (Request::Acquire(..) | Request::AcquireFenced(..) | Request::Refill(..), Some(key))
-                if !is_own(key) =>
-            {
-                denied(key)
-            }
+        Ok(match (request, before) {
+            (_, Some(key)) if creates(request) && !is_own(key) => denied(key),
             (Request::Extend(..) | Request::Confirm(..), Some(key))
                 if !is_own(key) && !skips(Check::Owner) =>
             {
                 denied(key)
+            }
+            (Request::Extend(..), None)
+                if variant == Variant::AnyReaderIsExtended && self.keys.iter().any(|key| key.reads) =>
+            {
+                Reply::Granted
             }
             (Request::Extend(..) | Request::Confirm(..), None) if !skips(Check::Key) => {
                 Reply::Denied(Denial::of_gone_key())
@@ -77,21 +84,21 @@ impl Node {
             {
                 Reply::Superseded(FencingToken::new(self.counter).expect("counters are at least 1"))
             }
-            (Request::Acquire(..), _) => {
-                self.key = held.or(Some(own));
+            (Request::Acquire(..) | Request::AcquireShared(..), _) => {
+                self.keys.extend(held.is_none().then_some(own));
                 Reply::Granted
             }
             (Request::AcquireFenced(..), _) => {
                 self.counter += u64::from(held.is_none());
-                self.key = held.or(Some(own));
+                self.keys.extend(held.is_none().then_some(own));
                 counted(self.counter)
             }
-            (Request::Extend(..), Some(key)) => {
-                self.prolong(key, own.round);
+            (Request::Extend(..), Some(_)) => {
+                self.prolong(held, own);
                 Reply::Granted
             }
-            (Request::Confirm(_, _, token) | Request::Refill(_, _, token), held) => {
-                self.prolong(held.unwrap_or(own), own.round);
+            (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _) => {
+                self.prolong(held, own);
                 self.counter = match variant {
                     Variant::ConfirmRaisesNothing => self.counter,
                     Variant::ConfirmLowersCounter | Variant::RefillLowersCounter => token.as_u64(),
@@ -99,16 +106,59 @@ impl Node {
                 };
                 Reply::Granted
             }
-            (Request::Release(_), Some(key)) if is_own(key) => {
-                self.key = None;
-                Reply::Deleted(true)
+            (Request::Release(_), before) => {
+                let is_held = before.is_some_and(is_own);
+                if is_held {
+                    self.keys.retain(|key| !is_own(*key));
+                }
+                match variant {
+                    Variant::ReleaseRemovesReaders if is_held => self.keys.clear(),
+                    // The number of readers decreases by one, even if the caller is not one of them.
+                    Variant::ReadersAreCounted if own.reads && !is_held => {
+                        self.keys.pop();
+                    }
+                    _ => {}
+                }
+                Reply::Deleted(is_held)
             }
-            (Request::Release(_), _) => Reply::Deleted(false),
             (request, _) => return Err(NodeError::unsupported(request)),
         })
     }
 
-    fn prolong(&mut self, key: Key, round: u8) {
-        self.key = Some(Key { round: key.round.max(round), ..key });
+    /// Returns the position of the client's key, or else of a key that excludes the client.
+    fn find(&self, own: Key, variant: Variant, is_own: impl Fn(Key) -> bool) -> Option<usize> {
+        let joins = own.reads && variant == Variant::ReaderJoinsAWriter;
+        let excludes = |key: &Key| !(own.reads && key.reads || joins);
+        let position = self.keys.iter().position(|key| is_own(*key));
+        position.or_else(|| self.keys.iter().position(excludes))
     }
+
+    fn prolong(&mut self, held: Option<usize>, own: Key) {
+        let key = held.map_or(own, |position| self.keys.remove(position));
+        self.keys.push(Key { round: key.round.max(own.round), ..key });
+    }
+
+    /// Removes an expired key.
+    pub(super) fn expire(&mut self, position: usize, variant: Variant) {
+        let is_last = position + 1 == self.keys.len();
+        self.keys.remove(position);
+        match variant {
+            Variant::LastReaderSetsTheExpiry if is_last => self.keys.clear(),
+            Variant::RemovalDropsCounter => self.counter = 0,
+            _ => {}
+        }
+    }
+}
+
+impl Key {
+    /// Returns the token that a denial names.
+    fn holder(self) -> Token {
+        if self.reads { Token::of_readers() } else { claim(self.client, self.attempt.into()).token().clone() }
+    }
+}
+
+/// Returns true if a request creates a key where there is none.
+pub(super) fn creates(request: &Request) -> bool {
+    use Request::{Acquire, AcquireFenced, AcquireShared, Refill};
+    matches!(request, Acquire(..) | AcquireFenced(..) | AcquireShared(..) | Refill(..))
 }

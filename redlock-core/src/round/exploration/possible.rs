@@ -42,10 +42,10 @@ impl World {
                     self.steps_with(node, position, steps);
                 }
             }
-            if self.may_expire(node) {
-                steps.push(Step::Expire { node: byte(node) });
-            }
-            if self.scope.keys == Keys::Forgotten && self.nodes[node].key.is_none() {
+            let keys = self.nodes[node].keys.iter().enumerate();
+            let expiring = keys.filter(|(_, key)| self.may_expire(**key));
+            steps.extend(expiring.map(|(key, _)| Step::Expire { node: byte(node), key: byte(key) }));
+            if self.scope.keys == Keys::Forgotten && self.nodes[node].keys.is_empty() {
                 steps.push(Step::Raise { node: byte(node) });
             }
         }
@@ -107,6 +107,9 @@ impl World {
         match message.flight {
             Flight::Sent => {
                 steps.push(Step::Carry { node, request });
+                if matches!(message.request, Request::AcquireShared(..)) {
+                    steps.push(Step::Deny { node, request });
+                }
                 if at_once {
                     steps.push(Step::CarryWithoutReply { node, request });
                 }
@@ -142,22 +145,20 @@ impl World {
     /// Returns true if a node would grant this acquire, and no other node replies falsely.
     fn may_reply_falsely(&self, node: usize, message: &Message) -> bool {
         let is_other = |(other, on): (usize, &Node)| other != node && on.replies_falsely;
-        let is_own = |key: Key| message.is_of(key.client, key.attempt);
+        let is_own = |key: &Key| message.is_of(key.client, key.attempt);
         matches!(message.request, Request::AcquireFenced(..))
-            && self.nodes[node].key.is_none_or(is_own)
+            && self.nodes[node].keys.iter().all(is_own)
             && !self.nodes.iter().enumerate().any(is_other)
     }
 
     /// A key exists at least as long as the validity that it counts for. It was set after the start of the round, and
     /// the drift allowance compensates for the clocks. An ended lease has no validity left.
-    fn may_expire(&self, node: usize) -> bool {
-        self.nodes[node].key.is_some_and(|key| {
-            let owner = &self.clients[usize::from(key.client)];
-            self.scope.keys == Keys::Forgotten
-                || self.variant == Variant::KeysExpireEarly
-                || owner.attempts[usize::from(key.attempt)].phase == Phase::Ended
-                || key.round < owner.lapsed
-        })
+    fn may_expire(&self, key: Key) -> bool {
+        let owner = &self.clients[usize::from(key.client)];
+        self.scope.keys == Keys::Forgotten
+            || self.variant == Variant::KeysExpireEarly
+            || owner.attempts[usize::from(key.attempt)].phase == Phase::Ended
+            || key.round < owner.lapsed
     }
 
     /// Returns true if it matters that a connection breaks: a call is open, or something is known to precede a release.
@@ -185,7 +186,7 @@ impl World {
         attempt.phase == Phase::Ended
             && attempt.acquire.as_ref().is_none_or(|run| !run.is_open || !run.is_awaited)
             && attempt.release.as_ref().is_none_or(|run| !run.is_open)
-            && !on.key.is_some_and(|key| is_its(key.client, key.attempt))
+            && !on.keys.iter().any(|key| is_its(key.client, key.attempt))
             && !on.messages.iter().any(|message| {
                 is_its(message.client, message.attempt) && message.is_write() && message.is_to_come()
             })

@@ -8,8 +8,10 @@ use crate::round::exploration::world::{Attempt, Call, Message, Phase, World};
 /// A property of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Property {
-    /// At most one client has a valid lease.
+    /// At most one client has a valid lease, or only readers have one.
     Exclusion,
+    /// No client removes the key of another client.
+    NoTrespass,
     /// As long as a lease is valid, its key exists on every node that counted for it.
     CountedKeysExist,
     /// A lease was granted, and extended, by a quorum of nodes that count.
@@ -42,6 +44,7 @@ pub(super) enum Property {
 /// The properties of locks whose keys exist for their TTL.
 pub(super) const OF_LOCKS: &[Property] = &[
     Property::Exclusion,
+    Property::NoTrespass,
     Property::CountedKeysExist,
     Property::Quorum,
     Property::NothingLeftBehind,
@@ -71,7 +74,10 @@ impl Property {
     pub(super) fn holds(self, world: &World) -> bool {
         let seen = &world.seen;
         match self {
-            Self::Exclusion => valid(world).count() <= 1,
+            Self::Exclusion => {
+                valid(world).count() <= 1 || valid(world).all(|client| world.scope.readers[client])
+            }
+            Self::NoTrespass => !seen.trespassed,
             Self::CountedKeysExist => valid(world).all(|client| counted_keys_exist(world, client)),
             Self::Quorum => !seen.no_quorum,
             Self::NothingLeftBehind => (0..CLIENTS).all(|client| nothing_left_behind(world, client)),
@@ -104,16 +110,16 @@ fn valid(world: &World) -> impl Iterator<Item = usize> {
 fn counted_keys_exist(world: &World, client: usize) -> bool {
     let own = &world.clients[client];
     let Some(last) = own.attempts.last() else { return true };
-    let is_own = |key: Key| (usize::from(key.client), key.attempt) == (client, own.last());
+    let is_own = |key: &Key| (usize::from(key.client), key.attempt) == (client, own.last());
     let counted = (0..NODES).filter(|node| last.counted & 1 << node != 0);
-    counted.into_iter().all(|node| world.nodes[node].key.is_some_and(is_own))
+    counted.into_iter().all(|node| world.nodes[node].keys.iter().any(is_own))
 }
 
 fn nothing_left_behind(world: &World, client: usize) -> bool {
     let ended = world.clients[client].attempts.iter().enumerate();
     ended.filter(|(_, attempt)| attempt.phase == Phase::Ended).all(|(number, attempt)| {
         world.nodes.iter().all(|node| {
-            let is_own = |key: Key| {
+            let is_own = |key: &Key| {
                 (usize::from(key.client), usize::from(key.attempt), key.by_copy) == (client, number, false)
             };
             let of = |message: &&Message| {
@@ -121,7 +127,7 @@ fn nothing_left_behind(world: &World, client: usize) -> bool {
             };
             let mut own = node.messages.iter().filter(of);
             let to_come = |message: &Message| message.is_write() && message.is_to_come() && !message.is_copy;
-            let may_be_there = node.key.is_some_and(is_own) || own.clone().any(to_come);
+            let may_be_there = node.keys.iter().any(is_own) || own.clone().any(to_come);
             !may_be_there || own.any(|message| is_cleaned_up(attempt, message))
         })
     })

@@ -25,6 +25,8 @@ pub(super) struct Scope {
     /// possible way.
     pub(super) faults: u8,
     pub(super) kinds: Kinds,
+    /// True for each client that reads.
+    pub(super) readers: [bool; CLIENTS],
     /// True for locks with fencing tokens.
     pub(super) fenced: bool,
     /// The counters of the nodes at the beginning.
@@ -70,7 +72,7 @@ impl Kinds {
 /// Formats the scope like `streams, attempts 1+1, extensions 1+0, 1 fault`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { transport, attempts, extensions, faults, kinds, fenced, counters, keys } = self;
+        let Self { transport, attempts, extensions, faults, kinds, readers, fenced, counters, keys } = self;
         f.write_str(match transport {
             Transport::Streams => "streams",
             Transport::Datagrams => "datagrams",
@@ -85,6 +87,9 @@ impl fmt::Display for Scope {
             if is_possible && *faults > 0 {
                 write!(f, ", {name}")?;
             }
+        }
+        for (name, _) in ["A", "B"].into_iter().zip(readers).filter(|(_, reads)| **reads) {
+            write!(f, ", {name} reads")?;
         }
         if *fenced {
             write!(f, ", tokens from {counters:?}")?;

@@ -30,6 +30,8 @@ pub(super) enum Step {
     CarryWithoutReply { node: u8, request: u8 },
     /// A node carries a request out, and a copy of it is in flight. A fault.
     CarryTwice { node: u8, request: u8 },
+    /// A node denies a reader, because a writer has locked the gate.
+    Deny { node: u8, request: u8 },
     /// A node grants an acquire, and replies with a counter far above all others. The first time is a fault.
     FalseReply { node: u8, request: u8 },
     /// An acquire of a third client raises the counter of a node without a key. Its attempt fails, and its key vanishes. A
@@ -45,8 +47,8 @@ pub(super) enum Step {
     Refuse { node: u8, request: u8 },
     /// A connection breaks, and its client notices. A fault.
     Break { client: u8, node: u8 },
-    /// A key expires.
-    Expire { node: u8 },
+    /// A key expires. It is identified by its position among the keys of the node.
+    Expire { node: u8, key: u8 },
 }
 
 /// The steps from the first state on.
@@ -62,7 +64,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) const FIRST: Self = Self { steps: [Step::Expire { node: 0 }; LONGEST], length: 0, id: 0 };
+    pub(super) const FIRST: Self = Self { steps: [Step::Attempt { client: 0 }; LONGEST], length: 0, id: 0 };
 
     pub(super) fn steps(&self) -> &[Step] {
         &self.steps[..usize::from(self.length)]

@@ -8,8 +8,8 @@ use redlock_model::{Exploration, Model, explore_for};
 
 use crate::round::exploration::broken::Variant;
 use crate::round::exploration::catalog::{
-    ALONE, CATALOG, EXTENSION, Entry, LARGE_CATALOG, LOCKS, TOKENS, datagrams, extended, faults, fenced,
-    only, token_faults,
+    ALONE, CATALOG, EXTENSION, Entry, LARGE_CATALOG, LOCKS, READER_AND_WRITER, READERS, TOKENS, datagrams,
+    extended, faults, fenced, only, token_faults,
 };
 use crate::round::exploration::model::Rounds;
 use crate::round::exploration::property::{OF_LOCKS, OF_TOKENS, Property};
@@ -18,6 +18,9 @@ use crate::round::exploration::step::{Path, Step};
 
 /// The attempt of one client, with tokens, where keys may vanish.
 const TOKEN: Scope = Scope { attempts: [1, 0], ..TOKENS };
+
+/// The attempt of one reader.
+const READER: Scope = Scope { attempts: [1, 0], ..READERS };
 
 fn properties(scope: Scope) -> &'static [Property] {
     if scope.keys == Keys::Timed { OF_LOCKS } else { OF_TOKENS }
@@ -69,6 +72,13 @@ fn two_clients_violate_nothing() {
 #[test]
 fn two_clients_over_datagrams_violate_nothing() {
     nothing_is_violated(datagrams(LOCKS), 113_587);
+}
+
+#[test]
+fn readers_and_writers_violate_nothing() {
+    nothing_is_violated(READER_AND_WRITER, 105_775);
+    nothing_is_violated(READERS, 143_816);
+    nothing_is_violated(faults(1, extended([1, 0], READER)), 19_229);
 }
 
 #[test]
@@ -163,7 +173,10 @@ fn states_that_are_merged_have_the_same_futures() {
         equal_digests_have_equal_futures(scope, usize::MAX);
     }
     equal_digests_have_equal_futures(token_faults(1, TOKEN), usize::MAX);
+    equal_digests_have_equal_futures(extended([1, 0], READER), usize::MAX);
     equal_digests_have_equal_futures(LOCKS, 8);
+    equal_digests_have_equal_futures(READER_AND_WRITER, 8);
+    equal_digests_have_equal_futures(READERS, 8);
 }
 
 /// These take minutes.
@@ -178,6 +191,11 @@ const LARGE: &[Scope] = &[
     Scope { attempts: [2, 0], ..faults(1, ALONE) },
     only(faults(2, LOCKS)),
     only(faults(1, extended([1, 0], LOCKS))),
+    faults(1, READER_AND_WRITER),
+    faults(1, datagrams(READERS)),
+    extended([1, 0], READER_AND_WRITER),
+    extended([0, 1], READER_AND_WRITER),
+    extended([1, 0], READERS),
     extended([1, 0], TOKENS),
     token_faults(3, extended([1, 0], TOKEN)),
     token_faults(1, TOKENS),

@@ -11,7 +11,7 @@ use crate::lease::record::Record;
 use crate::node::{ConnectionId, Request};
 use crate::round::acquire::{self, Acquire};
 use crate::round::exploration::broken::{Broken, Variant};
-use crate::round::exploration::node::Node;
+use crate::round::exploration::node::{Node, creates};
 use crate::round::exploration::scope::{CLIENTS, NODES, Scope};
 use crate::round::extend::{self, Extend};
 use crate::round::release::Release;
@@ -70,6 +70,8 @@ pub(super) struct Seen {
     pub(super) decreasing: bool,
     /// An extension succeeded that began after a newer token was received.
     pub(super) late_extension: bool,
+    /// A client has removed the key of another.
+    pub(super) trespassed: bool,
     /// A node was refilled before a quorum had extended the lease.
     pub(super) early_refill: bool,
 }
@@ -205,8 +207,12 @@ impl World {
         }
     }
 
-    pub(super) fn mode(&self) -> Mode {
-        if self.scope.fenced { Mode::Fenced } else { Mode::Exclusive }
+    pub(super) fn mode(&self, client: u8) -> Mode {
+        match self.scope.readers[usize::from(client)] {
+            true => Mode::Shared { gate: Resource::new("gate").expect("a short name") },
+            false if self.scope.fenced => Mode::Fenced,
+            false => Mode::Exclusive,
+        }
     }
 
     pub(super) fn attempt(&mut self, client: u8, attempt: u8) -> &mut Attempt {
@@ -242,7 +248,7 @@ impl Attempt {
         let shared = world.variant == Variant::OneTokenForAllAttempts;
         let claim = claim(client, if shared { 0 } else { number });
         let from = if world.variant == Variant::ValidityFromTheReply { start + TTL } else { start };
-        let round = Acquire::new(world.rules(), claim, world.mode(), ttl(), from);
+        let round = Acquire::new(world.rules(), claim, world.mode(client), ttl(), from);
         let record = Arc::clone(&round.record);
         let run = Run { round: Broken::new(round, world.variant), is_open: true, is_awaited: true };
         Self {
@@ -283,7 +289,7 @@ impl Attempt {
 impl Node {
     fn fork(&self) -> Self {
         let messages = self.messages.iter().map(Message::fork).collect();
-        Self { messages, ..*self }
+        Self { keys: self.keys.clone(), messages, ..*self }
     }
 }
 
@@ -319,7 +325,7 @@ impl Message {
 
     /// Returns true if it can create the key.
     pub(super) fn is_write(&self) -> bool {
-        matches!(self.request, Request::Acquire(..) | Request::AcquireFenced(..) | Request::Refill(..))
+        creates(&self.request)
     }
 }
 
