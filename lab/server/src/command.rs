@@ -2,10 +2,10 @@
 
 mod data;
 
-use sha1_smol::Sha1;
+use std::sync::Arc;
 
 use crate::client::{Client, ClientId};
-use crate::core::Core;
+use crate::core::{Core, Script};
 use crate::info;
 use crate::reply::Reply;
 
@@ -17,8 +17,7 @@ pub(crate) enum Outcome {
 
 /// A call of a script.
 pub(crate) struct ScriptCall {
-    pub(crate) sha: String,
-    pub(crate) text: String,
+    pub(crate) script: Arc<Script>,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) args: Vec<Vec<u8>>,
 }
@@ -84,7 +83,7 @@ fn carry_out(core: &mut Core, id: ClientId, name: &str, command: &[Vec<u8>]) -> 
             login(core, id, password).err().unwrap_or_else(Reply::ok)
         }
         "client" => client(core, id, &text(1).unwrap_or_default().to_lowercase(), command),
-        "script" => script(core, &text(1).unwrap_or_default().to_lowercase(), text(2)),
+        "script" => script(core, &text(1).unwrap_or_default().to_lowercase(), command.get(2)),
         "flushall" => {
             core.flush();
             Reply::ok()
@@ -160,13 +159,9 @@ fn client(core: &mut Core, id: ClientId, subcommand: &str, command: &[Vec<u8>]) 
     }
 }
 
-fn script(core: &mut Core, subcommand: &str, text: Option<String>) -> Reply {
+fn script(core: &mut Core, subcommand: &str, text: Option<&Vec<u8>>) -> Reply {
     match (subcommand, text) {
-        ("load", Some(text)) => {
-            let sha = Sha1::from(&text).hexdigest();
-            core.scripts.insert(sha.clone(), text);
-            Reply::bulk(sha)
-        }
+        ("load", Some(text)) => Reply::bulk(core.load(text).sha.clone()),
         ("flush", _) => {
             core.scripts.clear();
             Reply::ok()
@@ -179,24 +174,19 @@ fn script_call(core: &mut Core, name: &str, command: &[Vec<u8>]) -> Outcome {
     let [_, script, count, rest @ ..] = command else {
         return Outcome::Done(Reply::Error(format!("ERR wrong number of arguments for '{name}' command")));
     };
-    let script = String::from_utf8_lossy(script).into_owned();
-    let (sha, text) = if name == "eval" {
-        let sha = Sha1::from(&script).hexdigest();
-        core.scripts.insert(sha.clone(), script.clone());
-        (sha, script)
-    } else {
-        let sha = script.to_lowercase();
-        match core.scripts.get(&sha) {
-            Some(text) => (sha, text.clone()),
+    let script = match name {
+        "eval" => core.load(script),
+        _ => match core.scripts.get(&String::from_utf8_lossy(script).to_lowercase()) {
+            Some(script) => Arc::clone(script),
             None => return Outcome::Done(Reply::error("NOSCRIPT No matching script. Please use EVAL.")),
-        }
+        },
     };
     let count = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
     if count > rest.len() {
         return Outcome::Done(Reply::error("ERR Number of keys can't be greater than number of args"));
     }
     let (keys, args) = rest.split_at(count);
-    Outcome::Script(ScriptCall { sha, text, keys: keys.to_vec(), args: args.to_vec() })
+    Outcome::Script(ScriptCall { script, keys: keys.to_vec(), args: args.to_vec() })
 }
 
 /// Carries out a command of a script.

@@ -1,6 +1,7 @@
 //! The state of a server that scripts and connections share, and the frame of each command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::client::{Client, ClientId};
 use crate::command::{self, Outcome};
@@ -9,13 +10,21 @@ use crate::reply::{Reply, encode_invalidation};
 use crate::settings::Settings;
 use crate::tracking::Tracked;
 
+/// A script, and the SHA-1 by which it is called.
+pub(crate) struct Script {
+    pub(crate) sha: String,
+    pub(crate) text: String,
+}
+
 pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) keys: Keyspace,
     pub(crate) clients: BTreeMap<ClientId, Client>,
     pub(crate) tracked: Tracked,
-    /// The texts of scripts by their SHA-1.
-    pub(crate) scripts: BTreeMap<String, String>,
+    /// The scripts by their SHA-1.
+    pub(crate) scripts: BTreeMap<String, Arc<Script>>,
+    /// The same by their text, so that each SHA-1 is computed once.
+    texts: HashMap<Vec<u8>, Arc<Script>>,
     /// The connection whose command is in progress.
     pub(crate) executing: Option<ClientId>,
     /// True once the script in progress has written.
@@ -33,6 +42,7 @@ impl Core {
             clients: BTreeMap::new(),
             tracked: Tracked::new(),
             scripts: BTreeMap::new(),
+            texts: HashMap::new(),
             executing: None,
             is_dirty: false,
             now: 0,
@@ -59,6 +69,18 @@ impl Core {
         self.tracked.clear();
         self.scripts.clear();
         run_id.clone_into(&mut self.settings.run_id);
+    }
+
+    /// Makes a script known.
+    pub(crate) fn load(&mut self, text: &[u8]) -> Arc<Script> {
+        if let Some(script) = self.texts.get(text).filter(|script| self.scripts.contains_key(&script.sha)) {
+            return Arc::clone(script);
+        }
+        let shown = String::from_utf8_lossy(text).into_owned();
+        let script = Arc::new(Script { sha: crate::sha1(&shown), text: shown });
+        self.texts.insert(text.to_vec(), Arc::clone(&script));
+        self.scripts.insert(script.sha.clone(), Arc::clone(&script));
+        script
     }
 
     pub(crate) fn flush(&mut self) {

@@ -38,18 +38,18 @@ impl Scripts {
         Self { lua, compiled: Mutex::default() }
     }
 
-    pub(crate) fn run(&self, script: &ScriptCall, core: &Arc<Mutex<Core>>) -> Reply {
-        let reply = match self.call(script) {
+    pub(crate) fn run(&self, call: &ScriptCall, core: &Arc<Mutex<Core>>) -> Reply {
+        let reply = match self.call(call) {
             Ok(value) => reply_of(&value),
             Err(error) => {
-                Reply::Error(format!("{} script: {}, on @user_script", message(&error), script.sha))
+                Reply::Error(format!("{} script: {}, on @user_script", message(&error), call.script.sha))
             }
         };
         locked(core).end_script();
         reply
     }
 
-    fn call(&self, ScriptCall { sha, text, keys, args }: &ScriptCall) -> mlua::Result<Value> {
+    fn call(&self, ScriptCall { script, keys, args }: &ScriptCall) -> mlua::Result<Value> {
         let globals = self.lua.globals();
         let words = |words: &[Vec<u8>]| {
             let words =
@@ -59,11 +59,12 @@ impl Scripts {
         globals.raw_set("KEYS", words(keys)?)?;
         globals.raw_set("ARGV", words(args)?)?;
         let mut compiled = self.compiled.lock().expect("compiling does not panic");
-        let function = match compiled.get(sha) {
+        let function = match compiled.get(&script.sha) {
             Some(function) => function.clone(),
             None => {
-                let function = self.lua.load(text.as_str()).set_name("@user_script").into_function()?;
-                compiled.insert(sha.clone(), function.clone());
+                let function =
+                    self.lua.load(script.text.as_str()).set_name("@user_script").into_function()?;
+                compiled.insert(script.sha.clone(), function.clone());
                 function
             }
         };
