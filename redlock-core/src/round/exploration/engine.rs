@@ -232,10 +232,12 @@ impl World {
         }
     }
 
-    fn hear_extend(&mut self, of: (u8, u8), ended: Vec<Ended>) {
+    fn hear_extend(&mut self, of: (u8, u8), mut ended: Vec<Ended>) {
         let now = self.now(of.0);
-        let Some(mut run) = self.attempt(of.0, of.1).extend.take() else { return };
         let number = self.attempt(of.0, of.1).extensions;
+        // Where keys vanish, calls of an earlier extension may still be open. Their replies are no votes of this one.
+        ended.retain(|ended| matches!(ended.message.call, Call::Extend(extension, _) if extension == number));
+        let Some(mut run) = self.attempt(of.0, of.1).extend.take() else { return };
         for Ended { node, message, outcome } in &ended {
             self.note(of, *node, message.call, outcome);
         }

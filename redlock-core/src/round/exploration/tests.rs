@@ -86,6 +86,7 @@ fn tokens_violate_nothing_even_if_keys_vanish() {
     nothing_is_violated(TOKENS, 269_620);
     nothing_is_violated(token_faults(2, TOKEN), 5_609);
     nothing_is_violated(token_faults(2, extended([1, 0], TOKEN)), 28_794);
+    nothing_is_violated(token_faults(1, extended([2, 0], TOKEN)), 92_224);
 }
 
 #[test]
@@ -173,6 +174,7 @@ fn states_that_are_merged_have_the_same_futures() {
         equal_digests_have_equal_futures(scope, usize::MAX);
     }
     equal_digests_have_equal_futures(token_faults(1, TOKEN), usize::MAX);
+    equal_digests_have_equal_futures(extended([2, 0], TOKEN), 12);
     equal_digests_have_equal_futures(extended([1, 0], READER), usize::MAX);
     equal_digests_have_equal_futures(LOCKS, 8);
     equal_digests_have_equal_futures(READER_AND_WRITER, 8);
