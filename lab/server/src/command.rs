@@ -163,7 +163,7 @@ fn script(core: &mut Core, subcommand: &str, text: Option<&Vec<u8>>) -> Reply {
     match (subcommand, text) {
         ("load", Some(text)) => Reply::bulk(core.load(text).sha.clone()),
         ("flush", _) => {
-            core.scripts.clear();
+            core.forget_scripts();
             Reply::ok()
         }
         (other, _) => Reply::Error(format!("ERR unknown subcommand '{other}'. Try SCRIPT HELP.")),

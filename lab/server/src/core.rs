@@ -67,13 +67,18 @@ impl Core {
     pub(crate) fn restart(&mut self, run_id: &str) {
         self.clients.clear();
         self.tracked.clear();
-        self.scripts.clear();
+        self.forget_scripts();
         run_id.clone_into(&mut self.settings.run_id);
+    }
+
+    pub(crate) fn forget_scripts(&mut self) {
+        self.scripts.clear();
+        self.texts.clear();
     }
 
     /// Makes a script known.
     pub(crate) fn load(&mut self, text: &[u8]) -> Arc<Script> {
-        if let Some(script) = self.texts.get(text).filter(|script| self.scripts.contains_key(&script.sha)) {
+        if let Some(script) = self.texts.get(text) {
             return Arc::clone(script);
         }
         let shown = String::from_utf8_lossy(text).into_owned();

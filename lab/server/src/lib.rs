@@ -119,7 +119,7 @@ impl Server {
 
     /// Forgets all scripts.
     pub fn flush_scripts(&mut self) {
-        self.core().scripts.clear();
+        self.core().forget_scripts();
     }
 
     /// Pushes that all keys were deleted or replaced.

@@ -72,7 +72,7 @@ pub(crate) fn each_is_found<M: Rule>(catalog: &[Broken<M>], traces: bool, mark: 
     caught
 }
 
-/// Replaces the table behind a mark of the page, such as `sharing: scopes`, if it has one.
+/// Replaces the table behind a mark of the page, such as `keeping: scopes`, if it has one.
 fn write(table: &Table, mark: Option<&str>) {
     let Some(mark) = mark.map(|mark| format!("<!-- {mark} -->\n")) else { return };
     let page = std::fs::read_to_string(PAGE).expect("the page exists");

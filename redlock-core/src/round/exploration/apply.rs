@@ -54,11 +54,8 @@ impl World {
                 }
             }
             Step::CarryTwice { node, request } => {
-                let node = usize::from(node);
-                let copy = self.nodes[node].messages[usize::from(request)].fork();
-                let flight = Flight::Late { is_before_release: false };
-                self.nodes[node].messages.push(Message { flight, is_copy: true, ..copy });
-                self.deliver(node, request.into());
+                self.copy(node.into(), request.into());
+                self.deliver(node.into(), request.into());
             }
             Step::FalseReply { node, request } => {
                 let node = usize::from(node);
@@ -71,14 +68,10 @@ impl World {
                     outcome => outcome,
                 });
             }
-            Step::Deny { node, request } => {
-                let node = usize::from(node);
-                let denial = Denial::by(Token::from_bytes("the writer"));
-                let message = &mut self.nodes[node].messages[usize::from(request)];
-                message.flight = Flight::Replied(Outcome::Denied(denial));
-                if self.is_received_at_once(&self.nodes[node].messages[usize::from(request)]) {
-                    self.receive(node, request.into(), |outcome| outcome);
-                }
+            Step::Deny { node, request } => self.deny(node.into(), request.into()),
+            Step::DenyTwice { node, request } => {
+                self.copy(node.into(), request.into());
+                self.deny(node.into(), request.into());
             }
             Step::Raise { node } => self.nodes[usize::from(node)].counter += 1,
             Step::Reply { node, request } => self.receive(node.into(), request.into(), |outcome| outcome),
@@ -244,6 +237,22 @@ impl World {
             || attempt.phase == Phase::Ended && matches!(message.call, Call::Acquire(_))
     }
 
+    /// A second copy of a request is in flight.
+    fn copy(&mut self, node: usize, position: usize) {
+        let copy = self.nodes[node].messages[position].fork();
+        let flight = Flight::Late { is_before_release: false };
+        self.nodes[node].messages.push(Message { flight, is_copy: true, ..copy });
+    }
+
+    /// A node denies a reader, because a writer has locked the gate.
+    fn deny(&mut self, node: usize, position: usize) {
+        let message = &mut self.nodes[node].messages[position];
+        message.flight = Flight::Replied(Outcome::Denied(Denial::by(Token::from_bytes("the writer"))));
+        if self.is_received_at_once(&self.nodes[node].messages[position]) {
+            self.receive(node, position, |outcome| outcome);
+        }
+    }
+
     /// Carries a request out. Returns the position of its message, if its call is open.
     fn deliver(&mut self, node: usize, position: usize) -> Option<usize> {
         let position = self.settle_order(node, position);
@@ -258,7 +267,8 @@ impl World {
         let reads = scope.readers[usize::from(client)];
         let own = Key { client, attempt, round, by_copy: message.is_copy, reads };
         let (request, is_open) = (message.request.clone(), message.is_open());
-        let others = |node: &Node| node.keys.iter().filter(|key| key.client != client).count();
+        let is_other = |key: &&Key| (key.client, key.attempt) != (client, attempt);
+        let others = |node: &Node| node.keys.iter().filter(is_other).count();
         let before = others(&nodes[node]);
         let replied = outcome(nodes[node].apply(&request, own, *variant), &request);
         seen.trespassed |= others(&nodes[node]) < before;

@@ -140,6 +140,7 @@ pub(super) const CATALOG: &[Entry] = {
             CountedKeysExist,
             Scope { attempts: [2, 0], ..ALONE },
         ),
+        broken(OneTokenForAllAttempts, "the same", CountedKeysExist, Scope { attempts: [2, 0], ..READERS }),
         broken(
             NothingConfirmed,
             "a quorum of grants is enough, even if their counters differ",

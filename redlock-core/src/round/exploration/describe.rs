@@ -44,6 +44,9 @@ impl World {
             Step::Deny { node, request: of } => {
                 format!("n{node} denies {}: a writer waits", request(node, of))
             }
+            Step::DenyTwice { node, request: of } => {
+                format!("n{node} denies {}: a writer waits, and a copy follows", request(node, of))
+            }
             Step::Raise { node } => format!("a failed attempt raises the counter of n{node}"),
             Step::Reply { node, request: of } => {
                 format!("the reply of n{node} to {} arrives", request(node, of))

@@ -235,7 +235,7 @@ impl World {
     fn hear_extend(&mut self, of: (u8, u8), mut ended: Vec<Ended>) {
         let now = self.now(of.0);
         let number = self.attempt(of.0, of.1).extensions;
-        // Where keys vanish, calls of an earlier extension may still be open. Their replies are no votes of this one.
+        // Where keys vanish, an extension may begin while calls of the last one are open. Their replies are ignored.
         ended.retain(|ended| matches!(ended.message.call, Call::Extend(extension, _) if extension == number));
         let Some(mut run) = self.attempt(of.0, of.1).extend.take() else { return };
         for Ended { node, message, outcome } in &ended {

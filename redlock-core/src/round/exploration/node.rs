@@ -72,12 +72,13 @@ impl Node {
                 denied(key)
             }
             (Request::Extend(..), None)
-                if variant == Variant::AnyReaderIsExtended && self.keys.iter().any(|key| key.reads) =>
+                if variant == Variant::AnyReaderIsExtended && !self.keys.is_empty() =>
             {
                 Reply::Granted
             }
             (Request::Extend(..) | Request::Confirm(..), None) if !skips(Check::Key) => {
-                Reply::Denied(Denial::of_gone_key())
+                // Those of other readers do not exclude the client.
+                self.keys.first().map_or(Reply::Denied(Denial::of_gone_key()), |key| denied(*key))
             }
             (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _)
                 if token.as_u64() < self.counter && !skips(Check::Counter) =>
@@ -115,7 +116,9 @@ impl Node {
                     Variant::ReleaseRemovesReaders if is_held => self.keys.clear(),
                     // The number of readers decreases by one, even if the caller is not one of them.
                     Variant::ReadersAreCounted if own.reads && !is_held => {
-                        self.keys.pop();
+                        if let Some(reader) = self.keys.iter().position(|key| key.reads) {
+                            self.keys.remove(reader);
+                        }
                     }
                     _ => {}
                 }

@@ -15,6 +15,7 @@ impl Step {
                 | Self::Interrupt { .. }
                 | Self::CarryWithoutReply { .. }
                 | Self::CarryTwice { .. }
+                | Self::DenyTwice { .. }
                 | Self::FalseReply { .. }
                 | Self::Raise { .. }
                 | Self::ReplyUncounted { .. }
@@ -107,15 +108,15 @@ impl World {
         match message.flight {
             Flight::Sent => {
                 steps.push(Step::Carry { node, request });
-                if matches!(message.request, Request::AcquireShared(..)) {
-                    steps.push(Step::Deny { node, request });
-                }
+                let is_of_reader = matches!(message.request, Request::AcquireShared(..));
+                steps.extend(is_of_reader.then_some(Step::Deny { node, request }));
                 if at_once {
                     steps.push(Step::CarryWithoutReply { node, request });
                 }
                 let datagrams = self.scope.transport == Transport::Datagrams;
                 if datagrams && message.is_write() && self.scope.keys == Keys::Timed {
                     steps.push(Step::CarryTwice { node, request });
+                    steps.extend(is_of_reader.then_some(Step::DenyTwice { node, request }));
                 }
                 if self.scope.keys == Keys::Forgotten {
                     if self.may_reply_falsely(node.into(), message) {

@@ -32,6 +32,8 @@ pub(super) enum Step {
     CarryTwice { node: u8, request: u8 },
     /// A node denies a reader, because a writer has locked the gate.
     Deny { node: u8, request: u8 },
+    /// The same, and a copy of the request is in flight. A fault.
+    DenyTwice { node: u8, request: u8 },
     /// A node grants an acquire, and replies with a counter far above all others. The first time is a fault.
     FalseReply { node: u8, request: u8 },
     /// An acquire of a third client raises the counter of a node without a key. Its attempt fails, and its key vanishes. A

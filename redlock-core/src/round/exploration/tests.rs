@@ -77,8 +77,11 @@ fn two_clients_over_datagrams_violate_nothing() {
 #[test]
 fn readers_and_writers_violate_nothing() {
     nothing_is_violated(READER_AND_WRITER, 105_775);
+    nothing_is_violated(datagrams(READER_AND_WRITER), 150_358);
     nothing_is_violated(READERS, 143_816);
+    nothing_is_violated(Scope { attempts: [2, 0], ..READERS }, 113_665);
     nothing_is_violated(faults(1, extended([1, 0], READER)), 19_229);
+    nothing_is_violated(faults(1, datagrams(extended([1, 0], READER))), 25_727);
 }
 
 #[test]
@@ -193,10 +196,11 @@ const LARGE: &[Scope] = &[
     Scope { attempts: [2, 0], ..faults(1, ALONE) },
     only(faults(2, LOCKS)),
     only(faults(1, extended([1, 0], LOCKS))),
-    faults(1, READER_AND_WRITER),
-    faults(1, datagrams(READERS)),
+    only(faults(2, READER_AND_WRITER)),
+    only(faults(1, datagrams(READER_AND_WRITER))),
     extended([1, 0], READER_AND_WRITER),
     extended([0, 1], READER_AND_WRITER),
+    faults(1, datagrams(READERS)),
     extended([1, 0], READERS),
     extended([1, 0], TOKENS),
     token_faults(3, extended([1, 0], TOKEN)),
@@ -214,7 +218,7 @@ fn large_scopes_violate_nothing() {
         let (states, transitions, depth, took) = (found.states, found.transitions, found.depth, found.took);
         println!("| {scope} | {states} | {transitions} | {depth} | {took:.1?} | 0 |");
     }
-    for scope in [LOCKS, faults(1, EXTENSION)] {
+    for scope in [LOCKS, READER_AND_WRITER, READERS, faults(1, EXTENSION)] {
         equal_digests_have_equal_futures(scope, usize::MAX);
     }
 }
