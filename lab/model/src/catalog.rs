@@ -91,6 +91,20 @@ pub trait Rule: Model<Step: Debug + Display, Property: Debug + Display> + Debug 
         trace.iter().map(line).collect()
     }
 
+    /// Returns the state that a trace leads to.
+    ///
+    /// # Panics
+    ///
+    /// Panics if one of its steps is not possible.
+    fn after(&self, trace: &[Self::Step]) -> Self::State {
+        trace.iter().fold(self.first(), |state, step| {
+            let mut steps = Vec::new();
+            self.steps(&state, &mut steps);
+            assert!(steps.contains(step), "an impossible step in the trace: {step}");
+            self.next(&state, *step)
+        })
+    }
+
     /// Returns the consequences of a step in words, if the step does not state them.
     fn consequences(&self, _before: &Self::State, _step: Self::Step, _after: &Self::State) -> String {
         String::new()
@@ -108,6 +122,15 @@ pub struct Broken<M: Rule> {
     pub violates: M::Property,
     /// A scope that is large enough to detect it.
     pub scope: M::Scope,
+}
+
+/// The detection of a broken variant.
+#[derive(Clone, Debug)]
+pub struct Detected<S> {
+    /// The number of states until the violation.
+    pub states: usize,
+    /// A shortest trace to it.
+    pub trace: Vec<S>,
 }
 
 /// A variant that violates nothing in a scope, with the reason why the rule differs.
@@ -138,7 +161,7 @@ pub struct Explored<M: Rule + 'static> {
 
 impl<M: Rule> Broken<M> {
     /// Creates an entry.
-    pub(crate) const fn new(
+    pub const fn new(
         variant: M::Variant,
         does: &'static str,
         violates: M::Property,
@@ -159,6 +182,19 @@ impl<M: Rule> Broken<M> {
     /// Same as [`explore_for`].
     pub fn explore(&self) -> Exploration<M::Property, M::Step> {
         explore_for(self.model(), &[self.violates])
+    }
+
+    /// Explores the broken rule, and checks that the trace leads to the violation.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does not, or if nothing is violated.
+    pub fn detect(&self) -> Detected<M::Step> {
+        let Exploration { states, violation, .. } = self.explore();
+        let trace = violation.unwrap_or_else(|| panic!("{:?} survives: {}", self.variant, self.does)).trace;
+        let holds = self.model().holds(self.violates, &self.model().after(&trace));
+        assert!(!holds, "{:?}: the trace does not lead to a violation", self.variant);
+        Detected { states, trace }
     }
 }
 

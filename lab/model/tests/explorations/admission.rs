@@ -57,7 +57,7 @@ fn is_quick(scope: Scope) -> bool {
 #[test]
 fn broken_variants_are_detected() {
     for broken in CATALOG.iter().filter(|broken| is_quick(broken.scope)) {
-        crate::detect(broken);
+        broken.detect();
     }
 }
 

@@ -53,7 +53,7 @@ fn other_nodes_violate_nothing() {
 #[test]
 fn broken_variants_are_detected_by_the_property_they_violate() {
     for broken in CATALOG {
-        crate::detect(broken);
+        broken.detect();
     }
 }
 
@@ -61,7 +61,7 @@ fn broken_variants_are_detected_by_the_property_they_violate() {
 #[test]
 fn the_shortest_trace_to_two_holders_two_steps_apart() {
     let broken = CATALOG.iter().find(|broken| broken.variant == Variant::TheLastStepDoesNotWait).unwrap();
-    let trace = crate::detect(broken);
+    let trace = broken.detect().trace;
     let carried = trace.iter().filter(|step| matches!(step, Step::Carry(_))).count();
     assert_eq!((6, 4), (trace.len(), carried), "{trace:?}");
 }

@@ -22,7 +22,7 @@ fn a_lock_that_was_extended_twice_and_is_kept_violates_nothing() {
 #[test]
 fn broken_variants_are_detected_by_the_property_they_violate() {
     for broken in CATALOG {
-        crate::detect(broken);
+        broken.detect();
     }
 }
 

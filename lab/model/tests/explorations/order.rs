@@ -28,7 +28,7 @@ const SLOW: [Variant; 7] = [
 #[test]
 fn broken_variants_are_detected_by_the_property_they_violate() {
     for broken in CATALOG.iter().filter(|broken| !SLOW.contains(&broken.variant)) {
-        crate::detect(broken);
+        broken.detect();
     }
 }
 
@@ -38,5 +38,5 @@ fn broken_variants_are_detected_by_the_property_they_violate() {
 fn a_split_of_reservations_leads_to_an_attempt() {
     let broken = CATALOG.iter().find(|broken| broken.variant == Variant::MinorityWaits).unwrap();
     let sound = Turns::new(broken.scope);
-    assert!(sound.holds(Property::Progress, &crate::end(sound, &crate::detect(broken))));
+    assert!(sound.holds(Property::Progress, &sound.after(&broken.detect().trace)));
 }

@@ -1,21 +1,12 @@
 //! Every broken variant, and the property that detects it. An exploration without a violation means something only if it
 //! detects these.
 
+use redlock_model::Broken;
+
 use crate::round::exploration::broken::Variant;
+use crate::round::exploration::model::Rounds;
 use crate::round::exploration::property::Property;
 use crate::round::exploration::scope::{Keys, Kinds, Scope, Transport};
-
-/// A broken variant, and the property that detects it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) variant: Variant,
-    /// A description of the change.
-    pub(super) does: &'static str,
-    /// The property that the shortest trace violates.
-    pub(super) violates: Property,
-    /// A scope that is large enough to detect it.
-    pub(super) scope: Scope,
-}
 
 /// One attempt of each of two clients.
 pub(super) const LOCKS: Scope = Scope {
@@ -73,11 +64,11 @@ pub(super) const fn extended(extensions: [u8; 2], scope: Scope) -> Scope {
     Scope { extensions, ..scope }
 }
 
-const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Entry {
-    Entry { variant, does, violates, scope }
+const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Broken<Rounds> {
+    Broken::new(variant, does, violates, scope)
 }
 
-pub(super) const CATALOG: &[Entry] = {
+pub(super) const CATALOG: &[Broken<Rounds>] = {
     use Property::{
         Bounded, CountedKeysExist, CountersCover, Exclusion, Increasing, NoLateExtension, NoRevival,
         NoTrespass, NothingLeftBehind, OneResult, Quorum, RefillFollowsQuorum, ReleaseOutcome, Revocation,
@@ -268,15 +259,13 @@ pub(super) const CATALOG: &[Entry] = {
             CountedKeysExist,
             ALONE,
         ),
+        broken(
+            DeniedWriteForgotten,
+            "a deletion ends the cleanup of a write, although a copy of an earlier, denied one can have set the key",
+            NothingLeftBehind,
+            only(faults(1, datagrams(Scope { attempts: [2, 0], ..EXTENSION }))),
+        ),
         broken(ResultForgotten, "a round has no result once a call has failed", OneResult, ALONE),
         broken(DenialReleases, "a release reports success where there was no key", ReleaseOutcome, ALONE),
     ]
 };
-
-/// The variants that only a large scope detects.
-pub(super) const LARGE_CATALOG: &[Entry] = &[broken(
-    Variant::DeniedWriteForgotten,
-    "a deletion ends the cleanup of a write, although a copy of an earlier, denied one can have set the key",
-    Property::NothingLeftBehind,
-    only(faults(1, datagrams(Scope { attempts: [2, 0], ..EXTENSION }))),
-)];

@@ -1,27 +1,13 @@
 //! Traces as text.
 
 use crate::node::Operation;
-use crate::round::exploration::model::Rounds;
 use crate::round::exploration::node::Key;
 use crate::round::exploration::step::Step;
 use crate::round::exploration::world::{Call, Message, World};
 use crate::round::extend;
 
-impl Rounds {
-    /// Returns one line for each step of a trace.
-    pub(super) fn describe(self, trace: &[Step]) -> Vec<String> {
-        let mut world = World::new(self.scope, self.variant);
-        let describe = |step: &Step| {
-            let line = world.describe(*step);
-            world.apply(*step);
-            line
-        };
-        trace.iter().map(describe).collect()
-    }
-}
-
 impl World {
-    fn describe(&self, step: Step) -> String {
+    pub(super) fn describe(&self, step: Step) -> String {
         let request =
             |node: u8, request: u8| describe(&self.nodes[usize::from(node)].messages[usize::from(request)]);
         match step {

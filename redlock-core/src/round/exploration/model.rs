@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 
-use redlock_model::Model;
+use redlock_model::{Model, Rule};
 
 use crate::round::exploration::broken::Variant;
-use crate::round::exploration::property::{OF_LOCKS, Property};
+use crate::round::exploration::property::Property;
 use crate::round::exploration::scope::Scope;
 use crate::round::exploration::step::{Path, Step};
 use crate::round::exploration::world::World;
@@ -58,12 +58,33 @@ impl Rounds {
     }
 }
 
+impl Rule for Rounds {
+    type Scope = Scope;
+    type Variant = Variant;
+
+    const SOUND: Variant = Variant::Sound;
+
+    fn broken(scope: Scope, variant: Variant) -> Self {
+        Self { scope, variant }
+    }
+
+    fn describe(&self, trace: &[Step]) -> Vec<String> {
+        let mut world = World::new(self.scope, self.variant);
+        let describe = |step: &Step| {
+            let line = world.describe(*step);
+            world.apply(*step);
+            line
+        };
+        trace.iter().map(describe).collect()
+    }
+}
+
 impl Model for Rounds {
     type State = Path;
     type Step = Step;
     type Property = Property;
 
-    const PROPERTIES: &'static [Property] = OF_LOCKS;
+    const PROPERTIES: &'static [Property] = Property::ALL;
 
     fn first(&self) -> Path {
         Path::FIRST

@@ -1,8 +1,10 @@
 //! The invariants of every state.
 
+use std::fmt;
+
 use crate::round::exploration::node::{FAR, Key};
 use crate::round::exploration::possible::is_valid;
-use crate::round::exploration::scope::{CLIENTS, NODES, QUORUM};
+use crate::round::exploration::scope::{CLIENTS, Keys, NODES, QUORUM};
 use crate::round::exploration::world::{Attempt, Call, Message, Phase, World};
 
 /// A property of the rounds.
@@ -41,39 +43,43 @@ pub(super) enum Property {
     Bounded,
 }
 
-/// The properties of locks whose keys exist for their TTL.
-pub(super) const OF_LOCKS: &[Property] = &[
-    Property::Exclusion,
-    Property::NoTrespass,
-    Property::CountedKeysExist,
-    Property::Quorum,
-    Property::NothingLeftBehind,
-    Property::NoRevival,
-    Property::OneResult,
-    Property::ReleaseOutcome,
-    Property::Revocation,
-    Property::RefillFollowsQuorum,
-    Property::Unique,
-    Property::Increasing,
-    Property::NoLateExtension,
-    Property::CountersCover,
-];
-
-/// The properties of tokens, which hold even if keys vanish.
-pub(super) const OF_TOKENS: &[Property] = &[
-    Property::Quorum,
-    Property::RefillFollowsQuorum,
-    Property::Unique,
-    Property::Increasing,
-    Property::NoLateExtension,
-    Property::CountersCover,
-    Property::Bounded,
-];
-
 impl Property {
+    pub(super) const ALL: &[Self] = &[
+        Self::Exclusion,
+        Self::NoTrespass,
+        Self::CountedKeysExist,
+        Self::Quorum,
+        Self::NothingLeftBehind,
+        Self::NoRevival,
+        Self::OneResult,
+        Self::ReleaseOutcome,
+        Self::Revocation,
+        Self::RefillFollowsQuorum,
+        Self::Unique,
+        Self::Increasing,
+        Self::NoLateExtension,
+        Self::CountersCover,
+        Self::Bounded,
+    ];
+
+    /// Returns true if the property holds even where keys vanish. It is one of fencing tokens then.
+    fn is_of_tokens(self) -> bool {
+        matches!(
+            self,
+            Self::Quorum
+                | Self::RefillFollowsQuorum
+                | Self::Unique
+                | Self::Increasing
+                | Self::NoLateExtension
+                | Self::CountersCover
+                | Self::Bounded
+        )
+    }
+
     pub(super) fn holds(self, world: &World) -> bool {
         let seen = &world.seen;
         match self {
+            _ if world.scope.keys == Keys::Forgotten && !self.is_of_tokens() => true,
             Self::Exclusion => {
                 valid(world).count() <= 1 || valid(world).all(|client| world.scope.readers[client])
             }
@@ -95,6 +101,12 @@ impl Property {
             }
             Self::CountersCover => world.tokens.iter().all(|token| counters_cover(world, *token)),
         }
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
     }
 }
 

@@ -53,6 +53,13 @@ pub(super) enum Step {
     Expire { node: u8, key: u8 },
 }
 
+/// Formats the numbers of a request only. [`Rounds::describe`](redlock_model::Rule::describe) states what they mean.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
 /// The steps from the first state on.
 ///
 /// Rounds cannot be packed, so a state is the path that leads to it. States are compared by a

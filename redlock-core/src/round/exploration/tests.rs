@@ -1,20 +1,18 @@
-//! The explorations. The ignored ones take minutes, or print tables.
-
-#![allow(clippy::print_stdout)] // the ignored tests print tables
+//! The explorations. The ignored ones take minutes, and write the tables of `docs/internals/explored-scopes.md`.
 
 use std::collections::{BTreeSet, HashMap};
 
-use redlock_model::{Exploration, Model, explore_for};
+use redlock_model::{Explored, Model, Rule, Selection, explore_for};
 
 use crate::round::exploration::broken::Variant;
 use crate::round::exploration::catalog::{
-    ALONE, CATALOG, EXTENSION, Entry, LARGE_CATALOG, LOCKS, READER_AND_WRITER, READERS, TOKENS, datagrams,
-    extended, faults, fenced, only, token_faults,
+    ALONE, CATALOG, EXTENSION, LOCKS, READER_AND_WRITER, READERS, TOKENS, datagrams, extended, faults,
+    fenced, only, token_faults,
 };
 use crate::round::exploration::model::Rounds;
-use crate::round::exploration::property::{OF_LOCKS, OF_TOKENS, Property};
-use crate::round::exploration::scope::{Keys, Scope};
-use crate::round::exploration::step::{Path, Step};
+use crate::round::exploration::property::Property;
+use crate::round::exploration::scope::Scope;
+use crate::round::exploration::step::Path;
 
 /// The attempt of one client, with tokens, where keys may vanish.
 const TOKEN: Scope = Scope { attempts: [1, 0], ..TOKENS };
@@ -22,100 +20,60 @@ const TOKEN: Scope = Scope { attempts: [1, 0], ..TOKENS };
 /// The attempt of one reader.
 const READER: Scope = Scope { attempts: [1, 0], ..READERS };
 
-fn properties(scope: Scope) -> &'static [Property] {
-    if scope.keys == Keys::Timed { OF_LOCKS } else { OF_TOKENS }
-}
+/// The scopes, of which the last ones take minutes.
+const SCOPES: &[Scope] = &[
+    faults(2, ALONE),
+    faults(2, datagrams(ALONE)),
+    faults(1, fenced(ALONE)),
+    faults(1, EXTENSION),
+    faults(1, datagrams(EXTENSION)),
+    fenced(EXTENSION),
+    faults(2, EXTENSION),
+    faults(2, datagrams(EXTENSION)),
+    faults(1, fenced(EXTENSION)),
+    extended([2, 0], faults(1, ALONE)),
+    Scope { attempts: [2, 0], ..ALONE },
+    LOCKS,
+    datagrams(LOCKS),
+    faults(1, extended([1, 0], READER)),
+    faults(1, datagrams(extended([1, 0], READER))),
+    Scope { attempts: [2, 0], ..READERS },
+    READERS,
+    READER_AND_WRITER,
+    datagrams(READER_AND_WRITER),
+    token_faults(2, TOKEN),
+    token_faults(2, extended([1, 0], TOKEN)),
+    token_faults(3, extended([1, 0], TOKEN)),
+    token_faults(1, extended([2, 0], TOKEN)),
+    TOKENS,
+    Scope { attempts: [2, 0], ..faults(1, ALONE) },
+    faults(1, LOCKS),
+    faults(1, datagrams(LOCKS)),
+    extended([1, 0], LOCKS),
+    only(faults(2, LOCKS)),
+    only(faults(1, extended([1, 0], LOCKS))),
+    faults(1, datagrams(READERS)),
+    extended([1, 0], READERS),
+    only(faults(2, READER_AND_WRITER)),
+    only(faults(1, datagrams(READER_AND_WRITER))),
+    extended([1, 0], READER_AND_WRITER),
+    extended([0, 1], READER_AND_WRITER),
+    extended([1, 0], TOKENS),
+    token_faults(1, TOKENS),
+    token_faults(1, extended([1, 0], TOKENS)),
+];
 
-/// Explores the rounds that ship.
-fn explored(scope: Scope) -> Exploration<Property, Step> {
-    let properties = properties(scope);
-    let rounds = Rounds { scope, variant: Variant::Sound };
-    let found = explore_for(rounds, properties);
-    if let Some(violation) = &found.violation {
-        panic!("{:?} in {scope}: {:#?}", violation.property, rounds.describe(&violation.trace));
-    }
-    found
-}
-
-fn nothing_is_violated(scope: Scope, states: usize) {
-    assert_eq!(states, explored(scope).states, "the number of states has changed: {scope}");
-}
-
-#[test]
-fn an_attempt_with_faults_violates_nothing() {
-    nothing_is_violated(faults(2, ALONE), 3_921);
-    nothing_is_violated(faults(1, fenced(ALONE)), 23_563);
-}
-
-#[test]
-fn an_attempt_over_datagrams_with_faults_violates_nothing() {
-    nothing_is_violated(faults(2, datagrams(ALONE)), 6_403);
-}
-
-#[test]
-fn an_extension_with_a_fault_violates_nothing() {
-    nothing_is_violated(faults(1, EXTENSION), 13_732);
-    nothing_is_violated(faults(1, datagrams(EXTENSION)), 16_874);
-    nothing_is_violated(fenced(EXTENSION), 15_222);
-}
-
-#[test]
-fn two_attempts_of_one_client_violate_nothing() {
-    nothing_is_violated(Scope { attempts: [2, 0], ..ALONE }, 37_959);
-}
-
-#[test]
-fn two_clients_violate_nothing() {
-    nothing_is_violated(LOCKS, 76_895);
-}
-
-#[test]
-fn two_clients_over_datagrams_violate_nothing() {
-    nothing_is_violated(datagrams(LOCKS), 113_587);
-}
-
-#[test]
-fn readers_and_writers_violate_nothing() {
-    nothing_is_violated(READER_AND_WRITER, 105_775);
-    nothing_is_violated(datagrams(READER_AND_WRITER), 150_358);
-    nothing_is_violated(READERS, 143_816);
-    nothing_is_violated(Scope { attempts: [2, 0], ..READERS }, 113_665);
-    nothing_is_violated(faults(1, extended([1, 0], READER)), 19_229);
-    nothing_is_violated(faults(1, datagrams(extended([1, 0], READER))), 25_727);
-}
-
-#[test]
-fn tokens_violate_nothing_even_if_keys_vanish() {
-    nothing_is_violated(TOKENS, 269_620);
-    nothing_is_violated(token_faults(2, TOKEN), 5_609);
-    nothing_is_violated(token_faults(2, extended([1, 0], TOKEN)), 28_794);
-    nothing_is_violated(token_faults(1, extended([2, 0], TOKEN)), 92_224);
-}
-
-#[test]
-fn broken_variants_are_detected_by_the_property_they_violate() {
-    for entry in CATALOG {
-        let rounds = Rounds { scope: entry.scope, variant: entry.variant };
-        let violation = explore_for(rounds, &[entry.violates]).violation;
-        let violation = violation.unwrap_or_else(|| panic!("{:?} survives: {}", entry.variant, entry.does));
-        let end = violation.trace.iter().fold(Path::FIRST, |path, step| {
-            let mut steps = Vec::new();
-            rounds.steps(&path, &mut steps);
-            assert!(steps.contains(step), "an impossible step in the trace");
-            path.then(*step)
-        });
-        assert!(
-            !rounds.holds(entry.violates, &end),
-            "{:?}: no violation at the end of the trace",
-            entry.variant
-        );
-    }
-}
+/// The explorations of the rounds.
+const EXPLORED: Explored<Rounds> =
+    Explored { title: "Rounds of the core", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: &[] };
 
 #[test]
 fn each_property_can_fail() {
-    for property in OF_LOCKS.iter().chain(OF_TOKENS) {
-        assert!(CATALOG.iter().any(|entry| entry.violates == *property), "no variant violates {property:?}");
+    for property in Property::ALL {
+        assert!(
+            CATALOG.iter().any(|broken| broken.violates == *property),
+            "no variant violates {property:?}"
+        );
     }
 }
 
@@ -140,7 +98,7 @@ fn future(rounds: Rounds, path: &Path, digest: &[u64]) -> (Future, Vec<Path>) {
     let next: Vec<Path> = steps.iter().map(|step| path.then(*step)).collect();
     let digests = next.iter().map(|path| rounds.key(path).as_ref().to_vec());
     let others = digests.filter(|other| other != digest).collect();
-    let holds = properties(rounds.scope).iter().map(|property| rounds.holds(*property, path)).collect();
+    let holds = Property::ALL.iter().map(|property| rounds.holds(*property, path)).collect();
     ((holds, others), next)
 }
 
@@ -184,61 +142,22 @@ fn states_that_are_merged_have_the_same_futures() {
     equal_digests_have_equal_futures(READERS, 8);
 }
 
-/// These take minutes.
-const LARGE: &[Scope] = &[
-    faults(1, LOCKS),
-    faults(1, datagrams(LOCKS)),
-    extended([1, 0], LOCKS),
-    faults(2, EXTENSION),
-    faults(2, datagrams(EXTENSION)),
-    faults(1, fenced(EXTENSION)),
-    extended([2, 0], faults(1, ALONE)),
-    Scope { attempts: [2, 0], ..faults(1, ALONE) },
-    only(faults(2, LOCKS)),
-    only(faults(1, extended([1, 0], LOCKS))),
-    only(faults(2, READER_AND_WRITER)),
-    only(faults(1, datagrams(READER_AND_WRITER))),
-    extended([1, 0], READER_AND_WRITER),
-    extended([0, 1], READER_AND_WRITER),
-    faults(1, datagrams(READERS)),
-    extended([1, 0], READERS),
-    extended([1, 0], TOKENS),
-    token_faults(3, extended([1, 0], TOKEN)),
-    token_faults(1, TOKENS),
-    token_faults(1, extended([1, 0], TOKENS)),
-];
+fn selection(sound: bool) -> Selection {
+    let writes = std::env::var_os("REDLOCK_WRITE_DOCS").is_some();
+    Selection { sound, variants: !sound, traces: !sound, writes }
+}
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes half an hour"]
 fn large_scopes_violate_nothing() {
-    println!("| scope | states | transitions | depth | time | violations |");
-    println!("|---|---:|---:|---:|---:|---:|");
-    for scope in LARGE {
-        let found = explored(*scope);
-        let (states, transitions, depth, took) = (found.states, found.transitions, found.depth, found.took);
-        println!("| {scope} | {states} | {transitions} | {depth} | {took:.1?} | 0 |");
-    }
+    assert!(EXPLORED.run("rounds", selection(true)));
     for scope in [LOCKS, READER_AND_WRITER, READERS, faults(1, EXTENSION)] {
         equal_digests_have_equal_futures(scope, usize::MAX);
     }
 }
 
 #[test]
-#[ignore = "prints the table of variants, with their traces"]
+#[ignore = "takes a minute, and prints the traces"]
 fn variants_and_their_traces() {
-    println!("| variant | what is wrong | violates | steps | states | scope |");
-    println!("|---|---|---|---:|---:|---|");
-    let mut traces = Vec::new();
-    for Entry { variant, does, violates, scope } in CATALOG.iter().chain(LARGE_CATALOG).copied() {
-        let rounds = Rounds { scope, variant };
-        let found = explore_for(rounds, &[violates]);
-        let violation = found.violation.unwrap_or_else(|| panic!("{variant:?} survives: {does}"));
-        let trace = violation.trace;
-        let (length, states) = (trace.len(), found.states);
-        println!("| {variant:?} | {does} | {violates:?} | {length} | {states} | {scope} |");
-        traces.push((variant, rounds.describe(&trace)));
-    }
-    for (variant, lines) in traces {
-        println!("\n{variant:?}:\n  {}", lines.join("\n  "));
-    }
+    assert!(EXPLORED.run("rounds", selection(false)));
 }
