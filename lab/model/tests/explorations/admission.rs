@@ -1,69 +1,11 @@
-//! Explorations of the admission rule in small scopes, and of the broken variants. `scripts/exhaust admission` explores
-//! large scopes.
+//! Further explorations of the admission rule.
 
-use redlock_model::admission::{
-    Admission, CATALOG, HARMLESS, Loss, Property, SMALL, Scope, Start, Step, Transport, Variant,
-};
+use redlock_model::admission::{Admission, HARMLESS, Loss, Property, SMALL, Scope, Start, Step, Variant};
 use redlock_model::{Rule, explore, explore_for};
 
 #[test]
-fn losses_of_any_kind_violate_nothing() {
-    crate::nothing_is_violated::<Admission>(SMALL, 2_362);
-    crate::nothing_is_violated::<Admission>(Scope { losses: 2, ..SMALL }, 68_401);
-}
-
-#[test]
-fn extensions_violate_nothing() {
-    crate::nothing_is_violated::<Admission>(Scope { extensions: [1, 1], ..SMALL }, 23_513);
-    crate::nothing_is_violated::<Admission>(Scope { extensions: [2, 0], ..SMALL }, 65_394);
-}
-
-#[test]
-fn a_longer_ttl_and_further_attempts_violate_nothing() {
-    crate::nothing_is_violated::<Admission>(Scope { ttl: [3, 3], extensions: [1, 1], ..SMALL }, 152_104);
-    crate::nothing_is_violated::<Admission>(Scope { attempts: [2, 2], extensions: [1, 1], ..SMALL }, 94_771);
-}
-
-#[test]
-fn more_nodes_violate_nothing() {
-    crate::nothing_is_violated::<Admission>(Scope { nodes: 4, extensions: [1, 1], ..SMALL }, 59_161);
-    crate::nothing_is_violated::<Admission>(Scope { nodes: 5, ..SMALL }, 11_333);
-}
-
-#[test]
-fn a_look_behind_each_request_replaces_notifications() {
-    let scope = Scope { transport: Transport::Looks, ..SMALL };
-    crate::nothing_is_violated::<Admission>(Scope { extensions: [1, 1], ..scope }, 19_395);
-    crate::nothing_is_violated::<Admission>(Scope { losses: 2, ..scope }, 40_651);
-}
-
-#[test]
-fn new_clients_violate_nothing() {
-    crate::nothing_is_violated::<Admission>(Scope { start: Start::NewClients, ..SMALL }, 173_196);
-}
-
-#[test]
-fn stricter_rules_violate_nothing() {
-    let scope = Scope { extensions: [1, 1], ..SMALL };
-    crate::nothing_is_violated::<Admission>(Scope { remembers: true, ..scope }, 28_918);
-    crate::nothing_is_violated::<Admission>(Scope { rechecks: true, ..scope }, 25_182);
-}
-
-/// Returns true if a scope is small enough for every test run.
-fn is_quick(scope: Scope) -> bool {
-    scope.start == Start::Admitted || scope.losses == 0
-}
-
-#[test]
-fn broken_variants_are_detected() {
-    for broken in CATALOG.iter().filter(|broken| is_quick(broken.scope)) {
-        broken.detect();
-    }
-}
-
-#[test]
 fn other_rules_hold_in_smaller_worlds() {
-    for rule in HARMLESS.iter().filter(|rule| is_quick(rule.scope) && rule.scope.losses == 1) {
+    for rule in HARMLESS.iter().filter(|rule| rule.scope.start == Start::Admitted && rule.scope.losses == 1) {
         let found = explore(rule.model());
         assert!(found.violation.is_none(), "{:?}: {:?}", rule.variant, found.violation);
     }

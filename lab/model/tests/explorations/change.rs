@@ -1,5 +1,4 @@
-//! Explorations of changes of the nodes in small scopes, and of every broken variant. `scripts/exhaust change` explores
-//! large scopes.
+//! Explorations of changes of the nodes in scopes that are smaller than those of the page.
 
 use redlock_model::change::{CATALOG, Changing, Lists, Program, Scope, Step, Variant};
 use redlock_model::{Rule, explore};
@@ -22,39 +21,39 @@ const STEPS_1_AND_2: [Program; 3] = [Program::Old, Program::Both, Program::Absen
 
 const STEPS_2_AND_3: [Program; 3] = [Program::Both, Program::New, Program::Absent];
 
+/// Asserts that nothing is violated in a scope, and that it has this number of states.
+fn nothing_is_violated(scope: Scope, states: usize) {
+    let found = explore(Changing::new(scope));
+    assert!(found.violation.is_none(), "{:?}", found.violation);
+    assert_eq!(states, found.states, "the number of states in this scope has changed");
+}
+
 #[test]
 fn all_steps_from_one_node_to_three_violate_nothing() {
     let scope = scope(ONE_TO_THREE, [Program::Old, Program::Both, Program::New]);
-    crate::nothing_is_violated::<Changing>(Scope { losses: 1, ..scope }, 49_212);
+    nothing_is_violated(Scope { losses: 1, ..scope }, 49_212);
 }
 
 #[test]
 fn steps_with_a_fault_and_a_loss_violate_nothing() {
     let scope = scope(ONE_EXCHANGED, STEPS_1_AND_2);
-    crate::nothing_is_violated::<Changing>(Scope { faults: 1, losses: 1, ..scope }, 230_100);
+    nothing_is_violated(Scope { faults: 1, losses: 1, ..scope }, 230_100);
 }
 
 #[test]
 fn steps_with_an_extension_violate_nothing() {
     let scope = scope(TWO_EXCHANGED, STEPS_1_AND_2);
-    crate::nothing_is_violated::<Changing>(Scope { extensions: [1, 0, 0], ..scope }, 207_650);
+    nothing_is_violated(Scope { extensions: [1, 0, 0], ..scope }, 207_650);
 }
 
 #[test]
 fn the_last_steps_from_three_nodes_to_five_violate_nothing() {
-    crate::nothing_is_violated::<Changing>(scope(THREE_TO_FIVE, STEPS_2_AND_3), 95_814);
+    nothing_is_violated(scope(THREE_TO_FIVE, STEPS_2_AND_3), 95_814);
 }
 
 #[test]
 fn other_nodes_violate_nothing() {
-    crate::nothing_is_violated::<Changing>(scope(ALL_EXCHANGED, STEPS_1_AND_2), 15_258);
-}
-
-#[test]
-fn broken_variants_are_detected_by_the_property_they_violate() {
-    for broken in CATALOG {
-        broken.detect();
-    }
+    nothing_is_violated(scope(ALL_EXCHANGED, STEPS_1_AND_2), 15_258);
 }
 
 /// Each holder has a quorum of its own list, and no node is in both quorums.
