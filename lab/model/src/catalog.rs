@@ -124,15 +124,6 @@ pub struct Broken<M: Rule> {
     pub scope: M::Scope,
 }
 
-/// The detection of a broken variant.
-#[derive(Clone, Debug)]
-pub struct Detected<S> {
-    /// The number of states until the violation.
-    pub states: usize,
-    /// A shortest trace to it.
-    pub trace: Vec<S>,
-}
-
 /// A variant that violates nothing in a scope, with the reason why the rule differs.
 #[derive(Clone, Copy, Debug)]
 pub struct Harmless<M: Rule> {
@@ -184,17 +175,17 @@ impl<M: Rule> Broken<M> {
         explore_for(self.model(), &[self.violates])
     }
 
-    /// Explores the broken rule, and checks that the trace leads to the violation.
+    /// Returns the shortest trace to the violation, and checks that it leads there.
     ///
     /// # Panics
     ///
     /// Panics if it does not, or if nothing is violated.
-    pub fn detect(&self) -> Detected<M::Step> {
-        let Exploration { states, violation, .. } = self.explore();
+    pub fn detect(&self) -> Vec<M::Step> {
+        let violation = self.explore().violation;
         let trace = violation.unwrap_or_else(|| panic!("{:?} survives: {}", self.variant, self.does)).trace;
         let holds = self.model().holds(self.violates, &self.model().after(&trace));
         assert!(!holds, "{:?}: the trace does not lead to a violation", self.variant);
-        Detected { states, trace }
+        trace
     }
 }
 

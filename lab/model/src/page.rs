@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use crate::catalog::{Broken, Detected, Explored, Rule};
+use crate::catalog::{Broken, Explored, Rule};
 use crate::explore::explore;
 
 /// The page with the tables.
@@ -206,8 +206,8 @@ fn compare_broken<M: Rule>(mark: &str, catalog: &[Broken<M>], most: usize) {
         let expected = [format!("{variant:?}"), (*does).to_owned(), violates.to_string(), scope.to_string()];
         assert_eq!(expected, [&row[0], &row[1], &row[2], &row[6]].map(String::clone), "{mark}");
         if number(&row[4]) <= most {
-            let Detected { states, trace } = broken.detect();
-            assert_eq!([trace.len(), states], [&row[3], &row[4]].map(number), "{mark}: {variant:?}");
+            // The number of states may depend on the threads, the length of the trace does not.
+            assert_eq!(number(&row[3]), broken.detect().len(), "{mark}: {variant:?}");
         }
     }
 }

@@ -60,7 +60,7 @@ fn other_nodes_violate_nothing() {
 #[test]
 fn the_shortest_trace_to_two_holders_two_steps_apart() {
     let broken = CATALOG.iter().find(|broken| broken.variant == Variant::TheLastStepDoesNotWait).unwrap();
-    let trace = broken.detect().trace;
+    let trace = broken.detect();
     let carried = trace.iter().filter(|step| matches!(step, Step::Carry(_))).count();
     assert_eq!((6, 4), (trace.len(), carried), "{trace:?}");
 }

@@ -67,6 +67,14 @@ const SCOPES: &[Scope] = &[
 const EXPLORED: Explored<Rounds> =
     Explored { title: "Rounds of the core", scopes: SCOPES, broken: CATALOG, holes: &[], harmless: &[] };
 
+/// The greatest number of states that is explored again, which takes about a minute for all rows of the page.
+const SMALL: usize = 300_000;
+
+#[test]
+fn the_page_has_the_scopes_and_the_variants_of_the_rounds() {
+    EXPLORED.compare("rounds", SMALL);
+}
+
 #[test]
 fn each_property_can_fail() {
     for property in Property::ALL {
