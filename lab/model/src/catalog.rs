@@ -63,6 +63,10 @@ pub trait Rule: Model<Step: Debug + Display, Property: Debug + Display> + Debug 
     /// The rule as it is.
     const SOUND: Self::Variant;
 
+    /// True if states with one key have the same futures for each variant as well. The numbers of a broken variant are the
+    /// same in every exploration then.
+    const EXACT: bool = true;
+
     /// Creates the rule with one change.
     ///
     /// # Panics
@@ -124,6 +128,15 @@ pub struct Broken<M: Rule> {
     pub scope: M::Scope,
 }
 
+/// The detection of a broken variant.
+#[derive(Clone, Debug)]
+pub struct Detected<S> {
+    /// The number of states until the violation.
+    pub states: usize,
+    /// A shortest trace to it.
+    pub trace: Vec<S>,
+}
+
 /// A variant that violates nothing in a scope, with the reason why the rule differs.
 #[derive(Clone, Copy, Debug)]
 pub struct Harmless<M: Rule> {
@@ -175,17 +188,17 @@ impl<M: Rule> Broken<M> {
         explore_for(self.model(), &[self.violates])
     }
 
-    /// Returns the shortest trace to the violation, and checks that it leads there.
+    /// Explores the broken rule, and checks that the trace leads to the violation.
     ///
     /// # Panics
     ///
     /// Panics if it does not, or if nothing is violated.
-    pub fn detect(&self) -> Vec<M::Step> {
-        let violation = self.explore().violation;
+    pub fn detect(&self) -> Detected<M::Step> {
+        let Exploration { states, violation, .. } = self.explore();
         let trace = violation.unwrap_or_else(|| panic!("{:?} survives: {}", self.variant, self.does)).trace;
         let holds = self.model().holds(self.violates, &self.model().after(&trace));
         assert!(!holds, "{:?}: the trace does not lead to a violation", self.variant);
-        trace
+        Detected { states, trace }
     }
 }
 

@@ -57,6 +57,6 @@ pub mod order;
 mod pack;
 mod page;
 
-pub use crate::catalog::{Broken, Explored, Harmless, Rule};
+pub use crate::catalog::{Broken, Detected, Explored, Harmless, Rule};
 pub use crate::explore::{Exploration, Model, Violation, explore, explore_for};
 pub use crate::page::Selection;

@@ -5,8 +5,6 @@ use redlock_model::{Rule, explore};
 
 const ONE_TO_THREE: Lists = Lists::new(&[0], &[0, 1, 2]);
 
-const ONE_EXCHANGED: Lists = Lists::new(&[0, 1, 2], &[0, 1, 3]);
-
 const TWO_EXCHANGED: Lists = Lists::new(&[0, 1, 2], &[2, 3, 4]);
 
 const THREE_TO_FIVE: Lists = Lists::new(&[0, 1, 2], &[0, 1, 2, 3, 4]);
@@ -35,12 +33,6 @@ fn all_steps_from_one_node_to_three_violate_nothing() {
 }
 
 #[test]
-fn steps_with_a_fault_and_a_loss_violate_nothing() {
-    let scope = scope(ONE_EXCHANGED, STEPS_1_AND_2);
-    nothing_is_violated(Scope { faults: 1, losses: 1, ..scope }, 230_100);
-}
-
-#[test]
 fn steps_with_an_extension_violate_nothing() {
     let scope = scope(TWO_EXCHANGED, STEPS_1_AND_2);
     nothing_is_violated(Scope { extensions: [1, 0, 0], ..scope }, 207_650);
@@ -60,7 +52,7 @@ fn other_nodes_violate_nothing() {
 #[test]
 fn the_shortest_trace_to_two_holders_two_steps_apart() {
     let broken = CATALOG.iter().find(|broken| broken.variant == Variant::TheLastStepDoesNotWait).unwrap();
-    let trace = broken.detect();
+    let trace = broken.detect().trace;
     let carried = trace.iter().filter(|step| matches!(step, Step::Carry(_))).count();
     assert_eq!((6, 4), (trace.len(), carried), "{trace:?}");
 }

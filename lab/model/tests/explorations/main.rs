@@ -8,7 +8,7 @@ mod keeping;
 mod order;
 
 /// The greatest number of states that is explored again.
-const SMALL: usize = 200_000;
+const SMALL: usize = 300_000;
 
 #[test]
 fn the_page_has_the_results_of_restart_admission() {

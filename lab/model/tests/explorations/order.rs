@@ -9,5 +9,5 @@ use redlock_model::{Model, Rule};
 fn a_split_of_reservations_leads_to_an_attempt() {
     let broken = CATALOG.iter().find(|broken| broken.variant == Variant::MinorityWaits).unwrap();
     let sound = Turns::new(broken.scope);
-    assert!(sound.holds(Property::Progress, &sound.after(&broken.detect())));
+    assert!(sound.holds(Property::Progress, &sound.after(&broken.detect().trace)));
 }

@@ -77,7 +77,7 @@ impl Node {
                 Reply::Granted
             }
             (Request::Extend(..) | Request::Confirm(..), None) if !skips(Check::Key) => {
-                // Those of other readers do not exclude the client.
+                // Only entries of other readers are left. The denial names them, as that of a real node does.
                 self.keys.first().map_or(Reply::Denied(Denial::of_gone_key()), |key| denied(*key))
             }
             (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _)
