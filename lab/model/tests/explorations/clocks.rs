@@ -39,9 +39,3 @@ fn other_rules_hold() {
         assert!(found.violation.is_none(), "{:?}: {:?}", rule.variant, found.violation);
     }
 }
-
-#[test]
-fn the_known_holes_are_found() {
-    let lengths: Vec<_> = HOLES.iter().map(|hole| hole.detect().trace.len()).collect();
-    assert_eq!(vec![9, 9, 8], lengths);
-}
