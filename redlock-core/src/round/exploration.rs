@@ -53,6 +53,7 @@ mod catalog;
 mod describe;
 mod digest;
 mod engine;
+mod memory;
 mod model;
 mod node;
 mod possible;
