@@ -101,7 +101,7 @@ async fn released<K: Kind, T>(guard: Guard<K>, lease: &Lease, output: T) -> Resu
     match guard.release().await {
         Ok(ReleaseOutcome::AlreadyLost) => {
             let loss = Loss::Revoked { holder: None };
-            telemetry::lost(&lease.record.claim, &loss);
+            lease.record.log_loss(&loss);
             Err(finished_without_lock(lease, loss, output))
         }
         Ok(_) => Ok(output),

@@ -219,24 +219,28 @@ impl Record {
 
     /// Returns the present state. Logs a loss when it is first seen.
     pub(crate) fn look(&self, now: Instant) -> Look {
-        let mut state = self.state();
-        let status = &state.status;
-        let is_ending = status.is_ending(now);
-        let change = if is_ending { status.ends() } else { status.ending_at() };
-        let look = Look {
-            state: status.state(now),
-            is_ending,
-            lasts: change.saturating_duration_since(now),
-            margin: status.margin(),
-        };
-        if let LeaseState::Lost(loss) = &look.state {
-            let by_owner = matches!(loss, Loss::Released | Loss::Detached);
-            if !mem::replace(&mut state.loss_logged, true) && !by_owner {
-                drop(state);
-                telemetry::lost(&self.claim, loss);
+        let look = self.with(|State { status, .. }| {
+            let is_ending = status.is_ending(now);
+            let change = if is_ending { status.ends() } else { status.ending_at() };
+            Look {
+                state: status.state(now),
+                is_ending,
+                lasts: change.saturating_duration_since(now),
+                margin: status.margin(),
             }
+        });
+        if let LeaseState::Lost(loss) = &look.state {
+            self.log_loss(loss);
         }
         look
+    }
+
+    /// Logs that the lease is lost, once, and not if its owner ended it.
+    pub(crate) fn log_loss(&self, loss: &Loss) {
+        let by_owner = matches!(loss, Loss::Released | Loss::Detached);
+        if !by_owner && !self.with(|state| mem::replace(&mut state.loss_logged, true)) {
+            telemetry::lost(&self.claim, loss);
+        }
     }
 
     /// Returns how much longer the lock is valid.

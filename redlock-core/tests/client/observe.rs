@@ -171,6 +171,7 @@ fn renewals_and_a_loss_are_emitted() {
         assert!((2..=4).contains(&renewed), "{renewed}");
         world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
         guard.lost().await;
+        guard.check().unwrap_err(); // sees the loss again
         let events = recording.events();
         let failed: Vec<_> = events.iter().filter(|event| event.message == "renewal failed").collect();
         let levels: Vec<_> = failed.iter().map(|event| &*event.level).collect();
