@@ -288,8 +288,6 @@ impl CheckedRequest {
         let mut repetitions = policy.does_not_wait(start).then(Repetitions::default);
         // The last attempt, if another client held the lock.
         let mut contended: Option<Failure> = None;
-        // True if the last wait was brief because of split votes, and ended without a notification.
-        let mut was_brief = false;
         loop {
             // This precedes the permit, because attempts may be held back until cleanup that stopped with its runtime
             // continues.
@@ -341,10 +339,8 @@ impl CheckedRequest {
                 pause(handle, delay).await;
                 continue;
             }
-            // With a limit on attempts, each attempt follows a full delay. After split votes, the other clients release their
-            // claims, and all notifications of that may be lost. A request without a place then attempts once after the delay.
-            let is_brief = failure.is_split() && !was_brief && waiter.place().is_none();
-            let may_exceed = policy.attempts.is_none() && !is_brief;
+            // With a limit on attempts, each attempt follows a full delay.
+            let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
             watcher.failed(&failure, waiter.place());
@@ -370,7 +366,6 @@ impl CheckedRequest {
                 }
                 Some(WakeReason::Split | WakeReason::Reserved | WakeReason::Time) | None => collisions = 0,
             }
-            was_brief = is_brief && wake == Some(WakeReason::Time);
             contended = Some(failure);
         }
     }

@@ -8,6 +8,8 @@
 //!
 //! - If too few nodes can be watched, the wait is a plain delay.
 //! - If an attempt is denied although nodes seemed free, they are queried again.
+//! - If votes were split, the notifications of the releases that follow may be lost. A request without a place waits for its
+//!   delay only. Two such waits follow each other only if a notification ended the first one.
 //! - If some nodes have reserved the resource, and others do not notify of the release, those are queried again.
 //! - If an attempt without a notification is denied, and a node names another holder than in its report, notifications are
 //!   lost. All nodes are queried again.
@@ -52,6 +54,8 @@ pub(crate) struct LockWatcher<'a> {
     has_place: bool,
     /// True if the last wait has ended without a notification.
     has_timed_out: bool,
+    /// True if the next wait, or the last one, does not exceed its delay, because votes were split.
+    is_brief: bool,
     splits: Splits,
 }
 
@@ -61,7 +65,8 @@ impl<'a> LockWatcher<'a> {
     /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
     pub(crate) fn new(nodes: &'a Arc<Nodes>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
         let (watches, probes) = (Watches::new(nodes, resources, gate), ProbeBudget::default());
-        Self { watches, probes, has_place: false, has_timed_out: false, splits: Splits::default() }
+        let splits = Splits::default();
+        Self { watches, probes, has_place: false, has_timed_out: false, is_brief: false, splits }
     }
 
     /// Records that an attempt has failed, and the place that the request has kept with it.
@@ -76,6 +81,7 @@ impl<'a> LockWatcher<'a> {
         if self.has_timed_out {
             self.watches.query_again_if_missed(failure, self.watches.nodes.now());
         }
+        self.is_brief = failure.is_split() && standing.is_none() && !(self.is_brief && self.has_timed_out);
     }
 
     /// Continues active watches of an earlier request, which replace queries.
@@ -90,7 +96,8 @@ impl<'a> LockWatcher<'a> {
 
     /// Waits until a quorum of nodes is free, or until `delay` has passed.
     ///
-    /// The wait may last longer than `delay` if a quorum is watched and `may_exceed` is true. It always ends at `until`.
+    /// The wait may last longer than `delay` if a quorum is watched and `may_exceed` is true, except after split votes. It
+    /// always ends at `until`.
     pub(crate) async fn wait(
         &mut self,
         delay: Duration,
@@ -99,6 +106,7 @@ impl<'a> LockWatcher<'a> {
     ) -> WakeReason {
         let (start, mut alarm) = (self.watches.nodes.now(), Alarm::default());
         self.watches.query_again_if_free(start);
+        let may_exceed = may_exceed && !self.is_brief;
         let wake = poll_fn(|cx| self.poll(cx, start, delay, may_exceed, until, &mut alarm)).await;
         self.watches.pause_queries();
         self.has_timed_out = wake == WakeReason::Time;
