@@ -231,7 +231,8 @@ pub(crate) fn renewal_failed(claim: &Claim, error: &Error, earlier: u32) {
     labeled!(counter, name::RENEWALS, claim.label(), "outcome" => error.kind().name()).increment(1);
 }
 
-/// Records a lost lock, once for each lease, and not if its owner ended it.
+/// Records a lost lock. [`Record::log_loss`](crate::lease::record::Record::log_loss) calls it once for each lease, and not
+/// if the owner ended it.
 pub(crate) fn lost(claim: &Claim, loss: &Loss) {
     let resources = claim.all_resources();
     tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), reason = %loss, "lease lost");

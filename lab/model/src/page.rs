@@ -10,7 +10,7 @@ use crate::explore::explore;
 /// The page with the tables.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/explored-scopes.md");
 
-/// The explorations that a command selects, and what it prints and writes.
+/// The explorations that a command selects, and its output.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent arguments of a command
 pub struct Selection {

@@ -283,7 +283,8 @@ impl CheckedRequest {
         if handle.compare_node_lists().await {
             just_now = None;
         }
-        let (mut watcher, mut backoff, mut collisions) = (None, Backoff::new(policy), 0);
+        let mut watcher: Option<Box<LockWatcher<'_>>> = None;
+        let (mut backoff, mut collisions) = (Backoff::new(policy), 0);
         // A request that does not wait repeats its attempt only while the votes are split.
         let mut repetitions = policy.does_not_wait(start).then(Repetitions::default);
         // The last attempt, if another client held the lock.
@@ -335,11 +336,14 @@ impl CheckedRequest {
             };
             if retry_cause == RetryCause::Unusable {
                 contended = None;
+                if let Some(watcher) = &mut watcher {
+                    watcher.unusable();
+                }
                 waiter.give_up();
                 pause(handle, delay).await;
                 continue;
             }
-            // With a limit on attempts, each attempt follows a full delay.
+            // With a limit on attempts, each attempt follows a full delay. Without one, the watcher decides.
             let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));

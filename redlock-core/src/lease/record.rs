@@ -235,7 +235,7 @@ impl Record {
         look
     }
 
-    /// Logs that the lease is lost, once, and not if its owner ended it.
+    /// Logs the loss of the lease, once. An end by its owner is no loss.
     pub(crate) fn log_loss(&self, loss: &Loss) {
         let by_owner = matches!(loss, Loss::Released | Loss::Detached);
         if !by_owner && !self.with(|state| mem::replace(&mut state.loss_logged, true)) {

@@ -1,7 +1,7 @@
 //! Every interleaving of the rounds in a small scope: two clients, three nodes, one resource.
 //!
-//! The rounds are those that ship. What the engine does with them is written again without I/O, in [`engine`]. So are the
-//! [nodes](node), which are compared with those of the testkit in [`memory`]. `lab/model` contains the explorer.
+//! The rounds are those that ship. [`engine`] does the work of the engine without I/O, and [`node`] has the rules of nodes.
+//! [`memory`] compares that node with the one of the testkit. `lab/model` contains the explorer.
 //!
 //! Requests and replies may be late, reordered or lost. Connections may break, requests may arrive twice, attempts may be
 //! dropped, runtimes may end, and keys and validities may end, each at every possible moment within a

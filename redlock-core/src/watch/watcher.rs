@@ -8,8 +8,9 @@
 //!
 //! - If too few nodes can be watched, the wait is a plain delay.
 //! - If an attempt is denied although nodes seemed free, they are queried again.
-//! - If votes were split, the notifications of the releases that follow may be lost. A request without a place waits for its
-//!   delay only. Two such waits follow each other only if a notification ended the first one.
+//! - If votes were split, the other clients release their claims, and these notifications may be lost. A request without a
+//!   place then waits for its retry delay only. If it has just done so without a notification, it waits as usual. (The
+//!   search for a free slot always waits as usual.)
 //! - If some nodes have reserved the resource, and others do not notify of the release, those are queried again.
 //! - If an attempt without a notification is denied, and a node names another holder than in its report, notifications are
 //!   lost. All nodes are queried again.
@@ -54,7 +55,7 @@ pub(crate) struct LockWatcher<'a> {
     has_place: bool,
     /// True if the last wait has ended without a notification.
     has_timed_out: bool,
-    /// True if the next wait, or the last one, does not exceed its delay, because votes were split.
+    /// True if the votes of the last attempt were split, and the wait after it ends after its delay.
     is_brief: bool,
     splits: Splits,
 }
@@ -84,6 +85,11 @@ impl<'a> LockWatcher<'a> {
         self.is_brief = failure.is_split() && standing.is_none() && !(self.is_brief && self.has_timed_out);
     }
 
+    /// Records that an attempt has failed because too few nodes were usable. The next wait after split votes is brief.
+    pub(crate) fn unusable(&mut self) {
+        self.is_brief = false;
+    }
+
     /// Continues active watches of an earlier request, which replace queries.
     pub(crate) fn resume(self, parked: Parked) -> Self {
         Self { watches: self.watches.resume(parked), ..self }
@@ -96,8 +102,8 @@ impl<'a> LockWatcher<'a> {
 
     /// Waits until a quorum of nodes is free, or until `delay` has passed.
     ///
-    /// The wait may last longer than `delay` if a quorum is watched and `may_exceed` is true, except after split votes. It
-    /// always ends at `until`.
+    /// The wait may last longer than `delay` if a quorum is watched and `may_exceed` is true, but not if it is brief because
+    /// of split votes. It always ends at `until`.
     pub(crate) async fn wait(
         &mut self,
         delay: Duration,

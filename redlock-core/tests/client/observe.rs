@@ -190,6 +190,18 @@ fn renewals_and_a_loss_are_emitted() {
     });
 }
 
+/// Its release finds that the keys are gone.
+#[test]
+fn work_that_finishes_without_its_lock_emits_one_loss() {
+    recorded(async |world, recording| {
+        let request = world.redlock.lock("a", TTL);
+        let result = request.run(async |_| world.nodes.iter().for_each(|node| node.inner().clear())).await;
+        result.unwrap_err();
+        let lost = recording.of("lease lost");
+        assert_eq!(1, lost.len(), "{lost:?}");
+    });
+}
+
 /// Acquires and releases a lock on 128 names of 1 KiB.
 async fn large_cycle(world: &World, number: u32) {
     let names = (0..128).map(|name| format!("{number:04}-{name:04}{}", "x".repeat(1015)));

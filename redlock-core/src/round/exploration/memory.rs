@@ -1,9 +1,12 @@
 //! The explored node has the same replies, keys and counter as the [`MemoryNode`] of the testkit.
 //!
-//! The [conformance tests](redlock_testkit::conformance) check that node and real servers with the same cases.
+//! The [conformance tests](redlock_testkit::conformance) check `MemoryNode` and real servers with the same cases. Not
+//! compared: a node that denies a reader because of the gate, and false replies.
 //!
 //! The testkit is linked to another copy of this crate. The types of the two copies differ, so a request is built for
-//! each, and replies are compared by their text.
+//! each copy, and replies are compared by their text.
+
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,6 +19,8 @@ use crate::round::exploration::broken::Variant;
 use crate::round::exploration::node::{Key, Node};
 use crate::round::exploration::world::claim;
 
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// The lock of a client.
 #[derive(Clone, Copy, Debug)]
 enum Lock {
@@ -24,15 +29,15 @@ enum Lock {
     Shared,
 }
 
-/// What happens on the node. The numbers are counters.
+/// An event on the node. The numbers are fencing tokens.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Acquire,
     Extend(u64),
-    /// The node is acquired again after a denied extension.
+    /// The claim is written again, as after a denied extension.
     Refill(u64),
     Release,
-    /// The key of the attempt expires, if there is one.
+    /// The key of the attempt expires, if there is one. `MemoryNode` receives a release instead.
     Expire,
 }
 
@@ -57,29 +62,38 @@ fn locks() -> impl Strategy<Value = [Lock; 2]> {
     ])
 }
 
-/// The request of an event, with the types of one copy of the crate.
+/// The number of the round of an event, as in [`Key::round`].
+fn round_of(event: Event) -> u8 {
+    u8::from(matches!(event, Event::Extend(_) | Event::Refill(_)))
+}
+
+fn ttl_of(event: Event) -> Duration {
+    (1 + u32::from(round_of(event))) * HOUR
+}
+
+/// The request of an event, with the types of one copy of the crate. Keys of extensions expire later than others.
 macro_rules! request {
     ($library:ident, $event:expr, $lock:expr, $token:expr) => {{
         use $library::node::{Claim, Request, Token, Ttl};
         use $library::{FencingToken, IntoResource, IntoResources};
+        let ttl = Ttl::new(ttl_of($event)).unwrap();
         let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes($token));
         let gate = "gate".into_resource().unwrap();
         let counter = |number| FencingToken::new(number).unwrap();
         match ($event, $lock) {
-            (Event::Acquire, Lock::Fenced) => Request::AcquireFenced(claim, Ttl::MAX),
-            (Event::Extend(number), Lock::Fenced) => Request::Confirm(claim, Ttl::MAX, counter(number)),
-            (Event::Refill(number), Lock::Fenced) => Request::Refill(claim, Ttl::MAX, counter(number)),
-            (Event::Acquire | Event::Refill(_), Lock::Plain) => Request::Acquire(claim, Ttl::MAX),
-            (Event::Acquire | Event::Refill(_), Lock::Shared) => {
-                Request::AcquireShared(claim, gate, Ttl::MAX)
-            }
-            (Event::Extend(_), Lock::Plain | Lock::Shared) => Request::Extend(claim, Ttl::MAX),
+            (Event::Acquire, Lock::Fenced) => Request::AcquireFenced(claim, ttl),
+            (Event::Extend(number), Lock::Fenced) => Request::Confirm(claim, ttl, counter(number)),
+            (Event::Refill(number), Lock::Fenced) => Request::Refill(claim, ttl, counter(number)),
+            (Event::Acquire | Event::Refill(_), Lock::Plain) => Request::Acquire(claim, ttl),
+            (Event::Acquire | Event::Refill(_), Lock::Shared) => Request::AcquireShared(claim, gate, ttl),
+            (Event::Extend(_), Lock::Plain | Lock::Shared) => Request::Extend(claim, ttl),
             (Event::Release | Event::Expire, _) => Request::Release(claim),
         }
     }};
 }
 
-/// The text of a reply of one copy of the crate, without the remaining time of a key.
+/// The text of a reply of one copy of the crate. Of a denial, it has only the holder: `MemoryNode` also states the
+/// remaining time.
 macro_rules! text {
     ($library:ident, $reply:expr) => {
         match $reply.unwrap() {
@@ -105,8 +119,8 @@ fn compare(variant: Variant, locks: [Lock; 2], events: Vec<(u8, u8, Event)>) -> 
                 node.expire(key, variant);
             }
         } else {
-            let round = u8::from(matches!(event, Event::Extend(_) | Event::Refill(_)));
-            let own = Key { client, attempt, round, by_copy: false, reads: matches!(lock, Lock::Shared) };
+            let (round, reads) = (round_of(event), matches!(lock, Lock::Shared));
+            let own = Key { client, attempt, round, by_copy: false, reads };
             let reply = node.apply(&request!(explored, event, lock, token), own, variant);
             prop_assert_eq!(text!(explored, reply), text!(redlock_core, other), "the reply to {:?}", event);
         }
@@ -114,8 +128,14 @@ fn compare(variant: Variant, locks: [Lock; 2], events: Vec<(u8, u8, Event)>) -> 
             keys.sort_unstable();
             keys
         };
-        let keys = node.keys.iter().map(|key| format!("{:?}", claim_of(key.client, key.attempt).token()));
-        let others = memory.locks().into_iter().map(|(_, lock)| format!("{:?}", lock.token));
+        let keys = node.keys.iter().map(|key| {
+            let claim = claim_of(key.client, key.attempt);
+            format!("{:?}, prolonged: {}", claim.token(), key.round > 0)
+        });
+        let others = memory.locks().into_iter().map(|(_, lock)| {
+            let is_prolonged = lock.remaining.is_some_and(|remaining| remaining > HOUR);
+            format!("{:?}, prolonged: {is_prolonged}", lock.token)
+        });
         prop_assert_eq!(sorted(keys.collect()), sorted(others.collect()), "the keys after {:?}", event);
         let counter = memory.fencing_counter("a").map_or(0, redlock_core::FencingToken::as_u64);
         prop_assert_eq!(node.counter, counter, "the counter after {:?}", event);

@@ -99,7 +99,11 @@ impl Node {
                 Reply::Granted
             }
             (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _) => {
-                self.prolong(held, own);
+                match request {
+                    // A key that exists keeps its expiry, as after an acquire.
+                    Request::Refill(..) => self.keys.extend(held.is_none().then_some(own)),
+                    _ => self.prolong(held, own),
+                }
                 self.counter = match variant {
                     Variant::ConfirmRaisesNothing => self.counter,
                     Variant::ConfirmLowersCounter | Variant::RefillLowersCounter => token.as_u64(),

@@ -12,7 +12,7 @@ use crate::round::exploration::world::{Attempt, Call, Message, Phase, World};
 pub(super) enum Property {
     /// At most one client has a valid lease, or only readers have one.
     Exclusion,
-    /// No attempt removes the key of another one.
+    /// No attempt removes the key of another attempt.
     NoTrespass,
     /// As long as a lease is valid, its key exists on every node that counted for it.
     CountedKeysExist,

@@ -70,7 +70,7 @@ pub(super) struct Seen {
     pub(super) decreasing: bool,
     /// An extension succeeded that began after a newer token was received.
     pub(super) late_extension: bool,
-    /// An attempt has removed the key of another one.
+    /// An attempt has removed the key of another attempt.
     pub(super) trespassed: bool,
     /// A node was refilled before a quorum had extended the lease.
     pub(super) early_refill: bool,
