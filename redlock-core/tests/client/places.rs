@@ -558,26 +558,31 @@ fn a_query_that_overtakes_the_release_of_the_attempt_is_repeated() {
     });
 }
 
-/// Two other clients have split the votes. They release their claims after the first attempt of the request, or after its
-/// third one. All notifications are lost.
+/// Returns a client of the nodes, which keep no places, and whose notifications are lost. Two other clients split the votes.
+fn client_without_an_order(world: &World) -> Redlock {
+    hold(&world.nodes[1..2], "one", 6 * TTL);
+    hold(&world.nodes[2..], "other", 6 * TTL);
+    let nodes = world.nodes.iter().map(|node| Silent { node: node.clone(), keeps_places: false });
+    let nodes = nodes.map(|node| Arc::new(node) as Arc<dyn LockNode>);
+    Builder::new(world.process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+/// Waits until a request has made this many attempts.
+async fn until_attempts(world: &World, attempts: u64) {
+    while world.nodes[0].request_count(Operation::Acquire) < attempts {
+        world.sleep(MS).await;
+    }
+}
+
+/// The other clients release their claims after the first attempt of the request, or after its third one.
 #[test]
 fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes() {
     for (attempts, shortest, longest) in [(1, 100 * MS, 200 * MS), (3, 5_200 * MS, 5_400 * MS)] {
         with_changed(3, FakeNode::watching, async move |world| {
-            hold(&world.nodes[1..2], "one", 6 * TTL);
-            hold(&world.nodes[2..], "other", 6 * TTL);
-            let silent = |node: &FakeNode| {
-                let node = Silent { node: node.clone(), keeps_places: false };
-                Arc::new(node) as Arc<dyn LockNode>
-            };
-            let nodes = world.nodes.iter().map(silent);
-            let waiter = Builder::new(world.process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT);
-            let waiter = waiter.build().unwrap();
+            let waiter = client_without_an_order(&world);
             let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
             let ((guard, took), ()) = both(waiting, async {
-                while world.nodes[0].request_count(Operation::Acquire) < attempts {
-                    world.sleep(MS).await;
-                }
+                until_attempts(&world, attempts).await;
                 world.nodes[1..].iter().for_each(|node| node.inner().remove("a"));
             })
             .await;
@@ -585,6 +590,27 @@ fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes() {
             assert!((shortest..=longest).contains(&took), "{attempts} attempts with split votes: {took:?}");
         });
     }
+}
+
+/// The second attempt reaches no node. The votes of the third one are split, as those of the first one.
+#[test]
+fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes_after_an_outage() {
+    with_changed(3, FakeNode::watching, async |world| {
+        let waiter = client_without_an_order(&world);
+        let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
+        let ((guard, took), ()) = both(waiting, async {
+            until_attempts(&world, 1).await;
+            let outage = || Fault::unavailable().on(Operation::Acquire);
+            world.nodes.iter().for_each(|node| node.inject(outage()));
+            until_attempts(&world, 2).await;
+            world.nodes.iter().for_each(|node| node.clear_faults());
+            until_attempts(&world, 3).await;
+            world.nodes[1..].iter().for_each(|node| node.inner().remove("a"));
+        })
+        .await;
+        drop(guard.unwrap());
+        assert!(took <= 1_000 * MS, "after three retry delays: {took:?}");
+    });
 }
 
 /// It could not use the reservation, because no other node has passed the lock on.
