@@ -1,4 +1,4 @@
-//! The explored node has the same replies, keys and counter as the [`MemoryNode`] of the testkit.
+//! The explored node has the same replies, keys, expiries and counter as the [`MemoryNode`] of the testkit.
 //!
 //! The [conformance tests](redlock_testkit::conformance) check `MemoryNode` and real servers with the same cases. Not
 //! compared: a node that denies a reader because of the gate, and false replies.
@@ -103,7 +103,7 @@ macro_rules! text {
     };
 }
 
-/// Compares the replies, the keys and the counter after each event.
+/// Compares the replies, the keys with their expiries, and the counter after each event.
 fn compare(variant: Variant, locks: [Lock; 2], events: Vec<(u8, u8, Event)>) -> Result<(), TestCaseError> {
     let (mut node, memory) = (Node::new(0), MemoryNode::new("a"));
     memory.count_from_one();
