@@ -9,7 +9,7 @@ use redlock_core::node::{Begun, Claim, LockNode, Place, Profile, Reply, Request,
 use redlock_core::{
     Builder, ErrorKind, Guard, IntoResource as _, IntoResources as _, JobOutcome, Position, Redlock,
 };
-use redlock_testkit::{FakeNode, Fault, Operation};
+use redlock_testkit::{FakeNode, Fault, Faulty, Operation};
 
 type Log = Arc<Mutex<Vec<u32>>>;
 
@@ -603,7 +603,7 @@ fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes_after_an_
             let outage = || Fault::unavailable().on(Operation::Acquire);
             world.nodes.iter().for_each(|node| node.inject(outage()));
             until_attempts(&world, 2).await;
-            world.nodes.iter().for_each(|node| node.clear_faults());
+            world.nodes.iter().for_each(Faulty::clear_faults);
             until_attempts(&world, 3).await;
             world.nodes[1..].iter().for_each(|node| node.inner().remove("a"));
         })
