@@ -454,12 +454,13 @@ fn a_request_that_polls_rarely_has_no_place() {
 }
 
 /// A node whose notifications are lost. It may keep no places.
-struct Silent {
+struct Limited {
     node: FakeNode,
+    notifies: bool,
     keeps_places: bool,
 }
 
-impl LockNode for Silent {
+impl LockNode for Limited {
     fn label(&self) -> &str {
         self.node.label()
     }
@@ -475,8 +476,9 @@ impl LockNode for Silent {
     }
 
     fn begin(&self, request: &Request) -> Begun {
-        self.node.begin(request).map(|reply| match reply? {
-            Reply::Watching(Watch { availability, holder, .. }) => {
+        let notifies = self.notifies;
+        self.node.begin(request).map(move |reply| match reply? {
+            Reply::Watching(Watch { availability, holder, .. }) if !notifies => {
                 Ok(Reply::Watching(Watch::new(availability, pending()).held_by(holder)))
             }
             other => Ok(other),
@@ -487,13 +489,13 @@ impl LockNode for Silent {
 /// Returns a client of the same nodes. It receives the notifications of the first ones only.
 fn partly_notified(world: &World, notifying: usize) -> Redlock {
     let nodes = world.nodes.iter().enumerate().map(|(number, node)| {
-        let node = node.clone();
-        if number < notifying {
-            Arc::new(node) as Arc<dyn LockNode>
-        } else {
-            Arc::new(Silent { node, keeps_places: true })
-        }
+        let (node, notifies) = (node.clone(), number < notifying);
+        Arc::new(Limited { node, notifies, keeps_places: true }) as Arc<dyn LockNode>
     });
+    client_of(world, nodes)
+}
+
+fn client_of(world: &World, nodes: impl Iterator<Item = Arc<dyn LockNode>>) -> Redlock {
     Builder::new(world.process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
 }
 
@@ -558,13 +560,12 @@ fn a_query_that_overtakes_the_release_of_the_attempt_is_repeated() {
     });
 }
 
-/// Returns a client of the nodes, which keep no places, and whose notifications are lost. Two other clients split the votes.
-fn client_without_an_order(world: &World) -> Redlock {
+/// Returns a client of the nodes, which keep no places. Two other clients split the votes.
+fn client_without_an_order(world: &World, notifies: bool) -> Redlock {
     hold(&world.nodes[1..2], "one", 6 * TTL);
     hold(&world.nodes[2..], "other", 6 * TTL);
-    let nodes = world.nodes.iter().map(|node| Silent { node: node.clone(), keeps_places: false });
-    let nodes = nodes.map(|node| Arc::new(node) as Arc<dyn LockNode>);
-    Builder::new(world.process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
+    let limited = |node: &FakeNode| Limited { node: node.clone(), notifies, keeps_places: false };
+    client_of(world, world.nodes.iter().map(|node| Arc::new(limited(node)) as Arc<dyn LockNode>))
 }
 
 /// Waits until a request has made this many attempts.
@@ -579,7 +580,7 @@ async fn until_attempts(world: &World, attempts: u64) {
 fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes() {
     for (attempts, shortest, longest) in [(1, 100 * MS, 200 * MS), (3, 5_200 * MS, 5_400 * MS)] {
         with_changed(3, FakeNode::watching, async move |world| {
-            let waiter = client_without_an_order(&world);
+            let waiter = client_without_an_order(&world, false);
             let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
             let ((guard, took), ()) = both(waiting, async {
                 until_attempts(&world, attempts).await;
@@ -596,7 +597,7 @@ fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes() {
 #[test]
 fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes_after_an_outage() {
     with_changed(3, FakeNode::watching, async |world| {
-        let waiter = client_without_an_order(&world);
+        let waiter = client_without_an_order(&world, false);
         let waiting = world.time(waiter.lock("a", TTL).wait_unbounded());
         let ((guard, took), ()) = both(waiting, async {
             until_attempts(&world, 1).await;
@@ -610,6 +611,26 @@ fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes_after_an_
         .await;
         drop(guard.unwrap());
         assert!(took <= 1_000 * MS, "after three retry delays: {took:?}");
+    });
+}
+
+/// A notification leads to the second attempt. The other clients split its votes again before it arrives.
+#[test]
+fn a_request_without_an_order_soon_repeats_an_attempt_with_split_votes_after_a_notification() {
+    with_changed(3, FakeNode::watching, async |world| {
+        let waiter = client_without_an_order(&world, true);
+        contend(&world, &waiter, 0, &Log::default());
+        until_attempts(&world, 1).await;
+        world.nodes[1..].iter().for_each(|node| {
+            node.inject(Fault::apply_late(10 * MS).on(Operation::Acquire).once());
+            node.inner().remove("a");
+        });
+        let ((), took) = world.time(until_attempts(&world, 2)).await;
+        assert!(took < 10 * MS, "a notification ends the wait: {took:?}");
+        hold(&world.nodes[1..2], "one", 6 * TTL);
+        hold(&world.nodes[2..], "other", 6 * TTL);
+        let ((), took) = world.time(until_attempts(&world, 3)).await;
+        assert!((100 * MS..=220 * MS).contains(&took), "a retry delay after the replies: {took:?}");
     });
 }
 
