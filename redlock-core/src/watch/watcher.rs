@@ -24,7 +24,7 @@ use crate::decide::backoff::Splits;
 use crate::decide::readiness::{ProbeBudget, Readiness, readiness};
 use crate::decide::standing::{Reserved, Standing, is_split, together};
 use crate::round::failure::Failure;
-use crate::round::nodes::{Nodes, Peer};
+use crate::round::nodes::Nodes;
 use crate::runtime::{Alarm, random};
 use crate::types::instant::Instant;
 use crate::types::resource::Resource;
@@ -179,21 +179,20 @@ impl<'a> LockWatcher<'a> {
 
     /// Returns whether a quorum is free, or has sent a notification.
     fn may_be_free(&self, now: Instant) -> bool {
-        let may_be_free = |(watches, peer): (&[NodeWatch<'_>], &Peer)| {
-            peer.node.status().quarantine.is_none() && watches.iter().all(|watch| watch.may_be_free(now))
+        let nodes = self.watches.nodes;
+        let may_be_free = |node| {
+            let may_be_free = |watches: &[NodeWatch<'_>]| watches.iter().all(|watch| watch.may_be_free(now));
+            nodes.quarantine(node, now).is_none() && self.watches.of_node(node).is_some_and(may_be_free)
         };
-        self.watches
-            .nodes
-            .rules
-            .quorums
-            .are_met_by(|node| self.watches.of_node(node).is_some_and(may_be_free))
+        nodes.rules.quorums.are_met_by(may_be_free)
     }
 
     /// Returns what each node has reserved of all resources, as far as known.
     fn reserved(&self) -> impl Iterator<Item = (usize, Reserved<'_>)> + Clone {
-        self.watches.by_node().enumerate().filter_map(|(node, (watches, _))| {
-            Some((node, together(watches.iter().map(NodeWatch::reserved))?))
-        })
+        self.watches
+            .by_node()
+            .enumerate()
+            .filter_map(|(node, watches)| Some((node, together(watches.iter().map(NodeWatch::reserved))?)))
     }
 
     /// Returns the reason to wake a request for which a quorum is free.

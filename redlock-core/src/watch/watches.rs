@@ -76,18 +76,17 @@ impl<'a> Watches<'a> {
     }
 
     /// Returns the watches of each node that matter for the request.
-    pub(super) fn by_node(&self) -> impl Iterator<Item = (&[NodeWatch<'a>], &'a Peer)> + Clone {
+    pub(super) fn by_node(&self) -> impl Iterator<Item = &[NodeWatch<'a>]> + Clone {
         // A reader may use a resource that is reserved for readers while the gate is locked.
         let without_gate = |watches: &'_ Vec<NodeWatch<'a>>| match &watches[..] {
             [resource, _gate] if resource.is_for_readers() => 1,
             all => all.len(),
         };
-        let watches = self.by_node.iter().map(move |watches| &watches[..without_gate(watches)]);
-        watches.zip(&self.nodes.peers)
+        self.by_node.iter().map(move |watches| &watches[..without_gate(watches)])
     }
 
-    pub(super) fn of_node(&self, node: usize) -> Option<(&[NodeWatch<'a>], &'a Peer)> {
-        Some((self.by_node.get(node)?, self.nodes.peers.get(node)?))
+    pub(super) fn of_node(&self, node: usize) -> Option<&[NodeWatch<'a>]> {
+        Some(self.by_node.get(node)?)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &NodeWatch<'a>> + Clone {
@@ -165,8 +164,8 @@ impl<'a> Watches<'a> {
 
     /// Returns the view of each node: the combined views of its resources and its admission.
     pub(crate) fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + Clone {
-        self.by_node().map(move |(watches, peer)| {
-            let admission = NodeView::of_quarantine(peer.node.status().quarantine, now);
+        self.by_node().enumerate().map(move |(node, watches)| {
+            let admission = NodeView::of_quarantine(self.nodes.quarantine(node, now), now);
             watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
         })
     }

@@ -95,8 +95,15 @@ impl World {
         program
     }
 
+    /// No two programs hold the lock, and no waiter attempts in a loop without delays.
     fn run(&self, time: Duration) {
+        let attempts = |node: &FakeNode| node.request_count(Operation::Acquire);
+        let before: Vec<u64> = self.nodes.iter().map(attempts).collect();
         self.simulation.run_for(time);
+        for (node, before) in self.nodes.iter().zip(before) {
+            let (attempts, most) = (attempts(node) - before, 10 + 50 * time.as_secs());
+            assert!(attempts <= most, "{attempts} attempts on one node in {time:?}");
+        }
         assert_eq!(0, self.overlaps.load(Ordering::Relaxed), "two programs hold the lock");
     }
 
