@@ -39,8 +39,7 @@
 //!
 //! - The engine itself.
 //! - Requests that wait for a connection before they are sent.
-//! - Two extensions of one lease at the same time. Where keys vanish, the replies to the first one are ignored once the
-//!   second one has begun.
+//! - More than two extensions of one lease at once.
 //! - The margin before a deadline, in which a loss is reported although the lease is valid.
 //! - The queue of waiters, and the turn that a release gives to the next one.
 //! - Locks that are kept, and losses of data by nodes, which have models in `lab/model`.

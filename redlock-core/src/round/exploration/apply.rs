@@ -9,7 +9,7 @@ use crate::round::exploration::node::{FAR, Key, Node};
 use crate::round::exploration::scope::{Keys, NODES};
 use crate::round::exploration::step::Step;
 use crate::round::exploration::world::{
-    Attempt, Call, Flight, Message, NODE_TIMEOUT, Phase, Replies, Run, World, ttl,
+    Attempt, Call, Extending, Flight, Message, NODE_TIMEOUT, Phase, Replies, Run, World, ttl,
 };
 use crate::round::extend::{Extend, Extension};
 use crate::round::outcome::outcome;
@@ -124,16 +124,16 @@ impl World {
         );
         let attempt = self.attempt(of.0, of.1);
         attempt.extensions += 1;
-        (attempt.replies, attempt.floor) = (Replies::default(), floor);
         let (number, record) = (attempt.extensions, Arc::clone(&attempt.record));
         let extension = Extension { ttl: ttl(), limit: NODE_TIMEOUT, not_beyond: None };
         let start = super::world::start_of(of.1.into(), number);
-        let mut run = Run::new(Extend::new(self.rules(), record, extension, start), self);
+        let run = Run::new(Extend::new(self.rules(), record, extension, start), self);
+        let mut extending = Extending { number, run, replies: Replies::default(), floor };
         let mut io = Io::default();
-        run.round.start(&mut io);
-        self.carry_out(of, &mut run, io, |lane| Call::Extend(number, lane));
-        run.round.all_sent();
-        self.attempt(of.0, of.1).extend = Some(run);
+        extending.run.round.start(&mut io);
+        self.carry_out_extension(of, &mut extending, io);
+        extending.run.round.all_sent();
+        self.attempt(of.0, of.1).extending.push(extending);
     }
 
     fn release(&mut self, client: u8) {
@@ -147,14 +147,14 @@ impl World {
             _ if attempt.deadline >= lapsed => ReleaseOutcome::Released,
             _ => ReleaseOutcome::AlreadyExpired,
         });
-        let (number, record) = (attempt.extensions, Arc::clone(&attempt.record));
+        let record = Arc::clone(&attempt.record);
         let mut run = Run::new(Release::new(self.rules(), record, now), self);
         let mut io = Io::default();
         run.round.start(&mut io);
         self.carry_out(of, &mut run, io, |()| Call::Release);
         run.round.all_sent();
         self.attempt(of.0, of.1).release = Some(run);
-        self.drop_unwanted(of, number);
+        self.drop_unwanted(of);
     }
 
     /// The clock of the client jumps, as after a pause. The client checks once more for replies that have arrived.
@@ -198,8 +198,8 @@ impl World {
             let of = (client, number);
             self.end_calls(of, |call| call != Call::Cleanup, false);
             let attempt = self.attempt(of.0, of.1);
-            let (acquire, extend, release) =
-                (attempt.acquire.take(), attempt.extend.take(), attempt.release.take());
+            let (acquire, extending, release) =
+                (attempt.acquire.take(), mem::take(&mut attempt.extending), attempt.release.take());
             let mut cleanups = Vec::new();
             if let Some(mut run) = acquire {
                 let mut io = Io::default();
@@ -210,7 +210,7 @@ impl World {
                 run.round.interrupt(now, &mut io);
                 cleanups.extend(mem::take(&mut io.cleanups));
             }
-            if let Some(mut run) = extend {
+            for Extending { mut run, .. } in extending {
                 let mut io: Io<extend::Lane> = Io::default();
                 run.round.interrupt(now, &mut io);
                 cleanups.extend(mem::take(&mut io.cleanups));

@@ -60,6 +60,8 @@ pub(super) enum Variant {
     ExtensionIgnoresEverything,
     RefillLowersCounter,
     RemovalDropsCounter,
+    // The rule of nodes for extensions.
+    ExtensionShortens,
     // Refills.
     RefillAtOnce,
     RefillAfterTheRelease,

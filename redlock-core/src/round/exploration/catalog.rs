@@ -13,6 +13,7 @@ pub(super) const LOCKS: Scope = Scope {
     transport: Transport::Streams,
     attempts: [1, 1],
     extensions: [0, 0],
+    overlapping: false,
     faults: 0,
     kinds: Kinds::NONE,
     readers: [false; 2],
@@ -31,7 +32,8 @@ pub(super) const READERS: Scope = Scope { readers: [true; 2], ..LOCKS };
 pub(super) const EXTENSION: Scope = Scope { attempts: [1, 0], extensions: [1, 0], ..LOCKS };
 
 /// The attempts of two clients, with tokens, where keys may vanish.
-pub(super) const TOKENS: Scope = Scope { fenced: true, counters: [1, 1, 2], keys: Keys::Forgotten, ..LOCKS };
+pub(super) const TOKENS: Scope =
+    Scope { fenced: true, counters: [1, 1, 2], keys: Keys::Forgotten, overlapping: true, ..LOCKS };
 
 /// The attempt of one client.
 pub(super) const ALONE: Scope = Scope { attempts: [1, 0], ..LOCKS };
@@ -62,6 +64,11 @@ pub(super) const fn datagrams(scope: Scope) -> Scope {
 
 pub(super) const fn extended(extensions: [u8; 2], scope: Scope) -> Scope {
     Scope { extensions, ..scope }
+}
+
+/// Two extensions of the first client may be in progress at once.
+pub(super) const fn twice_at_once(scope: Scope) -> Scope {
+    Scope { extensions: [2, 0], overlapping: true, ..scope }
 }
 
 const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Broken<Rounds> {
@@ -100,6 +107,12 @@ pub(super) const CATALOG: &[Broken<Rounds>] = {
             "an extension is granted if any reader has an entry",
             CountedKeysExist,
             extended([1, 0], READERS),
+        ),
+        broken(
+            ExtensionShortens,
+            "an extension sets the expiry of its key even to an earlier time",
+            CountedKeysExist,
+            twice_at_once(ALONE),
         ),
         broken(QuarantinedCounts, "a grant in quarantine counts", Quorum, faults(1, ALONE)),
         broken(SupersededCounts, "a node with a greater counter counts", Unique, TOKENS),

@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// Describes a request like `acquire A1`.
+/// Describes a request like `acquire A1`, or `extend A1 (2)` in the second extension.
 fn describe(message: &Message) -> String {
     let kind = match (message.call, message.request.operation()) {
         (Call::Extend(_, extend::Lane::Refill), _) => "refill",
@@ -63,7 +63,11 @@ fn describe(message: &Message) -> String {
         _ => "release",
     };
     let copy = if message.is_copy { "the copy of " } else { "" };
-    format!("{copy}{kind} {}{}", name(message.client), message.attempt + 1)
+    let extension = match message.call {
+        Call::Extend(number @ 2.., _) => format!(" ({number})"),
+        _ => String::new(),
+    };
+    format!("{copy}{kind} {}{}{extension}", name(message.client), message.attempt + 1)
 }
 
 fn name(client: u8) -> char {

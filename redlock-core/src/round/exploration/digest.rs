@@ -18,7 +18,9 @@ use crate::round::acquire::State;
 use crate::round::exploration::broken::Variant;
 use crate::round::exploration::node::Key;
 use crate::round::exploration::scope::{CLIENTS, Keys, NODES};
-use crate::round::exploration::world::{Attempt, Call, Client, Flight, Message, Phase, Replies, Run, World};
+use crate::round::exploration::world::{
+    Attempt, Call, Client, Extending, Flight, Message, Phase, Replies, Run, World,
+};
 use crate::types::report::Outcome;
 
 impl World {
@@ -97,7 +99,7 @@ impl Attempt {
     ) {
         let Self { record, phase, extensions, counted: _, deadline, replies: _, at_release, floor, .. } =
             self;
-        let Self { acquire, extend, release, .. } = self;
+        let Self { acquire, extending, release, .. } = self;
         phase.hash(hasher);
         if !matters {
             return;
@@ -105,19 +107,24 @@ impl Attempt {
         // A round without calls that matter hears nothing any more.
         let acquires = calls.clone().any(|call| matches!(call, Call::Acquire(_)));
         let acquire = acquire.as_ref().filter(|run| acquires || decides(run));
-        let extends = calls.clone().any(|call| matches!(call, Call::Extend(..)));
-        let extend = extend.as_ref().filter(|run| run.is_open || extends);
         record.with(|state| {
             let is_ended = state.status.ended().is_some();
             (is_ended, state.phase, state.token, state.status.ttl().is_some()).hash(hasher);
             // Neither the time nor the reason of the end matters after it.
             if *phase != Phase::Ended {
-                (&state.status, lapsed, extensions, deadline, floor).hash(hasher);
+                (&state.status, lapsed, extensions, deadline).hash(hasher);
             }
         });
+        (*phase == Phase::Acquiring).then_some(floor).hash(hasher);
         acquire.map(|run| (run.is_open, run.is_awaited, run.round.inner.state)).hash(hasher);
         acquire.map(|run| run.round.inner.confirmations.is_some()).hash(hasher);
-        extend.map(|run| (run.is_open, run.round.inner.extended, extensions, floor)).hash(hasher);
+        let extends = |number| calls.clone().any(|call| matches!(call, Call::Extend(of, _) if of == number));
+        let extending =
+            extending.iter().filter(|extending| extending.run.is_open || extends(extending.number));
+        extending.clone().count().hash(hasher);
+        for Extending { number, run, replies: _, floor } in extending {
+            (run.is_open, run.round.inner.extended, number, floor).hash(hasher);
+        }
         release
             .as_ref()
             .filter(|run| run.is_open)
@@ -133,9 +140,11 @@ impl Attempt {
             bit(self.counted).hash(hasher);
         }
         let releases = self.release.as_ref().is_some_and(|run| run.is_open);
-        if releases || !is_ended && (self.extend.is_some() || self.phase == Phase::Acquiring) {
-            let Replies { granted, denied, failed } = self.replies;
+        let hash_replies = |Replies { granted, denied, failed }: Replies, hasher: &mut Mix| {
             [granted, denied, failed].map(bit).hash(hasher);
+        };
+        if releases || self.phase == Phase::Acquiring {
+            hash_replies(self.replies, hasher);
         }
         // Where no release is sent, the writes do not matter.
         if is_timed {
@@ -152,8 +161,13 @@ impl Attempt {
         if let Some(run) = self.acquire.as_ref().filter(|run| !is_ended || decides(run)) {
             hash_acquire(run, node, hasher);
         }
-        if let Some(run) = self.extend.as_ref().filter(|run| run.is_open) {
-            hash_vote(&run.round.inner.votes, node, hasher);
+        for Extending { run, replies, .. } in &self.extending {
+            if !is_ended {
+                hash_replies(*replies, hasher);
+            }
+            if run.is_open {
+                hash_vote(&run.round.inner.votes, node, hasher);
+            }
         }
         if let Some(run) = self.release.as_ref().filter(|run| run.is_open) {
             hash_vote(&run.round.inner.votes, node, hasher);

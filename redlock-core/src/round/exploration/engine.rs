@@ -1,6 +1,7 @@
 //! What the engine does with a round, without its I/O.
 
 use std::mem;
+use std::sync::Arc;
 
 use crate::node::ConnectionId;
 use crate::round::acquire::{self, Acquire};
@@ -8,9 +9,9 @@ use crate::round::cleanup::Batch;
 use crate::round::exploration::broken::{Broken, Explored};
 use crate::round::exploration::scope::{Keys, NODES, QUORUM, Transport};
 use crate::round::exploration::world::{
-    Attempt, Call, Flight, Message, Phase, RELEASED, Replies, Run, World, start_of,
+    Attempt, Call, Extending, Flight, Message, Phase, RELEASED, Replies, Run, World, start_of,
 };
-use crate::round::extend::{self, Extend};
+use crate::round::extend;
 use crate::round::release::Release;
 use crate::round::{Cleanup, Heard, Io, Round};
 use crate::types::fencing_token::FencingToken;
@@ -89,10 +90,6 @@ impl World {
             if message.is_release() {
                 message.sent = RELEASED;
             }
-            if let Call::Extend(_, extend::Lane::Refill) = message.call {
-                let granted = self.attempt(client, attempt).replies.granted;
-                self.seen.early_refill |= granted.count_ones() < QUORUM;
-            }
             self.send(node, message);
         }
         for cleanup in io.cleanups {
@@ -153,7 +150,7 @@ impl World {
         let Some(call) = ended.first().map(|ended| ended.message.call) else { return };
         match call {
             Call::Acquire(_) => self.hear_acquire(of, ended),
-            Call::Extend(..) => self.hear_extend(of, ended),
+            Call::Extend(number, _) => self.hear_extend(of, number, ended),
             Call::Release => self.hear_release(of, ended),
             Call::Cleanup => ended.into_iter().for_each(|ended| self.hear_cleanup(of, ended)),
         }
@@ -164,7 +161,9 @@ impl World {
         let Some(mut run) = self.attempt(of.0, of.1).acquire.take() else { return };
         if self.attempt(of.0, of.1).phase == Phase::Acquiring {
             for Ended { node, message, outcome } in &ended {
-                self.note(of, *node, message.call, outcome);
+                if message.call != Call::Acquire(acquire::Lane::Release) {
+                    self.attempt(of.0, of.1).replies.note(*node, outcome);
+                }
             }
         }
         let first_reply = first_reply(&ended);
@@ -179,20 +178,6 @@ impl World {
         }
         self.carry_out(of, &mut run, io, Call::Acquire);
         self.finish_acquire(of, run, result);
-    }
-
-    /// Records a vote, apart from the round.
-    fn note(&mut self, of: (u8, u8), node: usize, call: Call, outcome: &Outcome) {
-        if matches!(call, Call::Extend(_, extend::Lane::Refill) | Call::Acquire(acquire::Lane::Release)) {
-            return;
-        }
-        let replies = &mut self.attempt(of.0, of.1).replies;
-        let bits = match outcome {
-            Outcome::Granted | Outcome::GrantedFenced(_) | Outcome::Released => &mut replies.granted,
-            Outcome::Denied(_) | Outcome::NotHeld => &mut replies.denied,
-            _ => &mut replies.failed,
-        };
-        *bits |= 1 << node;
     }
 
     fn finish_acquire(
@@ -232,81 +217,107 @@ impl World {
         }
     }
 
-    fn hear_extend(&mut self, of: (u8, u8), mut ended: Vec<Ended>) {
+    /// Carries out what an extension wants.
+    pub(super) fn carry_out_extension(
+        &mut self,
+        of: (u8, u8),
+        extending: &mut Extending,
+        io: Io<extend::Lane>,
+    ) {
+        let Extending { number, run, replies, .. } = extending;
+        let refills = io.sends.iter().any(|(_, lane)| *lane == extend::Lane::Refill);
+        self.seen.early_refill |= refills && replies.granted.count_ones() < QUORUM;
+        self.carry_out(of, run, io, |lane| Call::Extend(*number, lane));
+    }
+
+    fn hear_extend(&mut self, of: (u8, u8), number: u8, ended: Vec<Ended>) {
         let now = self.now(of.0);
-        let number = self.attempt(of.0, of.1).extensions;
-        // Where keys vanish, an extension may begin while calls of the last one are open. Their replies are ignored.
-        ended.retain(|ended| matches!(ended.message.call, Call::Extend(extension, _) if extension == number));
-        let Some(mut run) = self.attempt(of.0, of.1).extend.take() else { return };
+        let Some(mut extending) = self.take_extension(of, number) else { return };
         for Ended { node, message, outcome } in &ended {
-            self.note(of, *node, message.call, outcome);
+            if let Call::Extend(_, extend::Lane::Extend) = message.call {
+                extending.replies.note(*node, outcome);
+            }
         }
         let tagged = ended.into_iter().filter_map(|ended| match ended.message.call {
             Call::Extend(_, lane) => Some((ended, lane)),
             _ => None,
         });
         let mut io = Io::default();
-        let was_valid = !run.round.inner.record.remaining(now).is_zero();
-        let result = run.hear(tagged.collect(), now, &mut io);
-        self.carry_out(of, &mut run, io, |lane| Call::Extend(number, lane));
-        self.finish_extend(of, run, result, was_valid);
-    }
-
-    fn finish_extend(
-        &mut self,
-        of: (u8, u8),
-        run: Run<Extend>,
-        result: Option<<Extend as Round>::Output>,
-        was_valid: bool,
-    ) {
-        let newest = self.tokens.iter().copied().max();
+        let record = Arc::clone(&self.attempt(of.0, of.1).record);
+        let (was_valid, was_ended) = (!record.remaining(now).is_zero(), record.ended().is_some());
+        let result = extending.run.hear(tagged.collect(), now, &mut io);
+        self.carry_out_extension(of, &mut extending, io);
+        let loss = record.ended().filter(|_| !was_ended);
+        if matches!(loss, Some(Loss::Revoked { .. })) {
+            self.seen.wrong_loss |= extending.replies.denied.count_ones() < QUORUM;
+        }
         if let Some(Ok(())) = result {
-            let token = run.round.inner.record.fencing_token().map(FencingToken::as_u64);
-            let timed = self.scope.keys == Keys::Timed;
-            let attempt = self.attempt(of.0, of.1);
-            (attempt.counted, attempt.deadline) = (attempt.replies.granted, attempt.extensions);
-            let (counted, floor) = (attempt.counted, attempt.floor);
-            self.seen.no_quorum |= counted.count_ones() < QUORUM;
-            self.seen.revived |= timed && !was_valid;
-            self.seen.late_extension |= token.is_some_and(|token| floor > token && newest > Some(token));
+            self.extended(of, &extending, was_valid);
         }
-        let loss = run.round.inner.record.ended();
-        let is_revoked = matches!(loss, Some(Loss::Revoked { .. }));
-        let denied = self.attempt(of.0, of.1).replies.denied;
-        self.seen.wrong_loss |= result.is_some() && is_revoked && denied.count_ones() < QUORUM;
-        let number = self.attempt(of.0, of.1).extensions;
-        self.put_back(of, run, |call| matches!(call, Call::Extend(..)), |attempt| &mut attempt.extend);
+        self.put_back_extension(of, extending);
         if loss.is_some() {
-            self.drop_unwanted(of, number);
+            self.drop_unwanted(of);
         }
     }
 
-    /// Handles the end of a lease in its extension: calls that are not wanted any more are dropped.
-    pub(super) fn drop_unwanted(&mut self, of: (u8, u8), number: u8) {
+    /// An extension has succeeded.
+    fn extended(&mut self, of: (u8, u8), extending: &Extending, was_valid: bool) {
+        let Extending { number, ref run, replies, floor } = *extending;
+        let newest = self.tokens.iter().copied().max();
+        let token = run.round.inner.record.fencing_token().map(FencingToken::as_u64);
+        self.seen.no_quorum |= replies.granted.count_ones() < QUORUM;
+        self.seen.revived |= self.scope.keys == Keys::Timed && !was_valid;
+        self.seen.late_extension |= token.is_some_and(|token| floor > token && newest > Some(token));
+        let attempt = self.attempt(of.0, of.1);
+        if number > attempt.deadline {
+            (attempt.counted, attempt.deadline) = (replies.granted, number);
+        }
+    }
+
+    /// Handles the end of a lease in its extensions: calls that are not wanted any more are dropped.
+    pub(super) fn drop_unwanted(&mut self, of: (u8, u8)) {
         let now = self.now(of.0);
-        let Some(mut run) = self.attempt(of.0, of.1).extend.take() else { return };
-        for node in 0..NODES {
-            for position in (0..self.nodes[node].messages.len()).rev() {
-                let message = &self.nodes[node].messages[position];
-                let Call::Extend(_, lane) = message.call else { continue };
-                if message.is_of(of.0, of.1) && message.is_open() && !run.round.is_wanted(lane) {
-                    self.end_call(node, position);
+        for number in 1..=self.attempt(of.0, of.1).extensions {
+            let Some(mut extending) = self.take_extension(of, number) else { continue };
+            for node in 0..NODES {
+                for position in (0..self.nodes[node].messages.len()).rev() {
+                    let message = &self.nodes[node].messages[position];
+                    let Call::Extend(of_number, lane) = message.call else { continue };
+                    let is_its = of_number == number && message.is_of(of.0, of.1) && message.is_open();
+                    if is_its && !extending.run.round.is_wanted(lane) {
+                        self.end_call(node, position);
+                    }
                 }
             }
+            if !self.has_calls(of, is_of_extension(number)) {
+                let mut io = Io::default();
+                extending.run.ask(now, &mut io);
+                self.carry_out_extension(of, &mut extending, io);
+            }
+            self.put_back_extension(of, extending);
         }
-        if !self.has_calls(of, |call| matches!(call, Call::Extend(..))) {
-            let mut io = Io::default();
-            run.ask(now, &mut io);
-            self.carry_out(of, &mut run, io, |lane| Call::Extend(number, lane));
+    }
+
+    fn take_extension(&mut self, of: (u8, u8), number: u8) -> Option<Extending> {
+        let extending = &mut self.attempt(of.0, of.1).extending;
+        let position = extending.iter().position(|extending| extending.number == number)?;
+        Some(extending.remove(position))
+    }
+
+    /// Keeps an extension until none of its calls is left.
+    fn put_back_extension(&mut self, of: (u8, u8), extending: Extending) {
+        if self.is_left(of, &extending.run, is_of_extension(extending.number)) {
+            let all = &mut self.attempt(of.0, of.1).extending;
+            all.push(extending);
+            all.sort_by_key(|extending| extending.number);
         }
-        self.put_back(of, run, |call| matches!(call, Call::Extend(..)), |attempt| &mut attempt.extend);
     }
 
     fn hear_release(&mut self, of: (u8, u8), ended: Vec<Ended>) {
         let now = self.now(of.0);
         let Some(mut run) = self.attempt(of.0, of.1).release.take() else { return };
-        for Ended { node, message, outcome } in &ended {
-            self.note(of, *node, message.call, outcome);
+        for Ended { node, outcome, .. } in &ended {
+            self.attempt(of.0, of.1).replies.note(*node, outcome);
         }
         let first_reply = first_reply(&ended);
         let mut io = Io::default();
@@ -362,12 +373,17 @@ impl World {
         is_its: impl Fn(Call) -> bool,
         place: impl Fn(&mut Attempt) -> &mut Option<Run<R>>,
     ) {
-        if self.has_calls(of, is_its) {
+        if self.is_left(of, &run, is_its) {
             *place(self.attempt(of.0, of.1)) = Some(run);
-        } else {
-            let forgotten = self.scope.keys == Keys::Forgotten;
-            self.seen.no_result |= run.is_open && run.is_awaited && !forgotten;
         }
+    }
+
+    /// Returns whether a round has calls left. Without them, it has a result.
+    fn is_left<R>(&mut self, of: (u8, u8), run: &Run<R>, is_its: impl Fn(Call) -> bool) -> bool {
+        let is_left = self.has_calls(of, is_its);
+        let forgotten = self.scope.keys == Keys::Forgotten;
+        self.seen.no_result |= !is_left && run.is_open && run.is_awaited && !forgotten;
+        is_left
     }
 
     fn has_calls(&self, of: (u8, u8), is_its: impl Fn(Call) -> bool) -> bool {
@@ -391,6 +407,22 @@ impl World {
             messages.remove(position)
         }
     }
+}
+
+impl Replies {
+    /// Records a vote, apart from the round.
+    fn note(&mut self, node: usize, outcome: &Outcome) {
+        let bits = match outcome {
+            Outcome::Granted | Outcome::GrantedFenced(_) | Outcome::Released => &mut self.granted,
+            Outcome::Denied(_) | Outcome::NotHeld => &mut self.denied,
+            _ => &mut self.failed,
+        };
+        *bits |= 1 << node;
+    }
+}
+
+fn is_of_extension(number: u8) -> impl Fn(Call) -> bool {
+    move |call| matches!(call, Call::Extend(of_number, _) if of_number == number)
 }
 
 /// Returns the nodes that count for a token: by their counter, or by a confirmation.

@@ -95,14 +95,14 @@ impl Node {
                 counted(self.counter)
             }
             (Request::Extend(..), Some(_)) => {
-                self.prolong(held, own);
+                self.prolong(held, own, variant);
                 Reply::Granted
             }
             (Request::Confirm(_, _, token) | Request::Refill(_, _, token), _) => {
                 match request {
                     // A key that exists keeps its expiry, as after an acquire.
                     Request::Refill(..) => self.keys.extend(held.is_none().then_some(own)),
-                    _ => self.prolong(held, own),
+                    _ => self.prolong(held, own, variant),
                 }
                 self.counter = match variant {
                     Variant::ConfirmRaisesNothing => self.counter,
@@ -140,9 +140,11 @@ impl Node {
         position.or_else(|| self.keys.iter().position(excludes))
     }
 
-    fn prolong(&mut self, held: Option<usize>, own: Key) {
+    fn prolong(&mut self, held: Option<usize>, own: Key, variant: Variant) {
         let key = held.map_or(own, |position| self.keys.remove(position));
-        self.keys.push(Key { round: key.round.max(own.round), ..key });
+        let shortens = variant == Variant::ExtensionShortens;
+        let round = if shortens { own.round } else { key.round.max(own.round) };
+        self.keys.push(Key { round, ..key });
     }
 
     /// Removes an expired key.

@@ -78,7 +78,8 @@ impl World {
             }
             Phase::Held => {
                 steps.push(Step::Release { client });
-                let may_extend = last.extend.is_none() && last.extensions < self.scope.extensions[index];
+                let may_extend = (self.scope.overlapping || last.extending.is_empty())
+                    && last.extensions < self.scope.extensions[index];
                 steps.extend((is_valid && may_extend).then_some(Step::Extend { client }));
                 steps.extend((is_valid && own.lapsed <= last.extensions).then_some(Step::Lapse { client }));
             }

@@ -19,6 +19,8 @@ pub(super) struct Scope {
     pub(super) attempts: [u8; CLIENTS],
     /// The maximum number of extensions of each lease of each client.
     pub(super) extensions: [u8; CLIENTS],
+    /// True if an extension may begin while calls of the last one are open.
+    pub(super) overlapping: bool,
     /// The maximum number of events that are rare in practice.
     ///
     /// Late and reordered requests, the expiry of keys and the end of validity are not counted: they happen in every
@@ -72,13 +74,27 @@ impl Kinds {
 /// Formats the scope like `streams, attempts 1+1, extensions 1+0, 1 fault`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { transport, attempts, extensions, faults, kinds, readers, fenced, counters, keys } = self;
+        let Self {
+            transport,
+            attempts,
+            extensions,
+            overlapping,
+            faults,
+            kinds,
+            readers,
+            fenced,
+            counters,
+            keys,
+        } = self;
         f.write_str(match transport {
             Transport::Streams => "streams",
             Transport::Datagrams => "datagrams",
         })?;
         let sum = |counts: &[u8; CLIENTS]| counts.map(|count| count.to_string()).join("+");
-        write!(f, ", attempts {}, extensions {}, faults {faults}", sum(attempts), sum(extensions))?;
+        write!(f, ", attempts {}, extensions {}", sum(attempts), sum(extensions))?;
+        let overlap = *overlapping && extensions.iter().any(|count| *count > 1);
+        f.write_str(if overlap { " at once" } else { "" })?;
+        write!(f, ", faults {faults}")?;
         for (is_possible, name) in [
             (kinds.quarantine, "quarantine"),
             (kinds.refusal, "refusals"),

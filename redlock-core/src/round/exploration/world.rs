@@ -96,15 +96,27 @@ pub(super) struct Attempt {
     pub(super) counted: u8,
     /// The round that set the deadline.
     pub(super) deadline: u8,
-    /// The votes in the last round: the acquisition, an extension, or the release.
+    /// The votes in the acquisition, or in the release.
     pub(super) replies: Replies,
     /// The state of the lease when its release began.
     pub(super) at_release: Option<ReleaseOutcome>,
-    /// The last token that a client had received when the attempt or the extension began.
+    /// The last token that a client had received when the attempt began.
     pub(super) floor: u64,
     pub(super) acquire: Option<Run<Acquire>>,
-    pub(super) extend: Option<Run<Extend>>,
+    /// The extensions with open calls, in the order of their starts.
+    pub(super) extending: Vec<Extending>,
     pub(super) release: Option<Run<Release>>,
+}
+
+/// An extension of a lease.
+#[derive(Clone)]
+pub(super) struct Extending {
+    /// Counts from 1.
+    pub(super) number: u8,
+    pub(super) run: Run<Extend>,
+    pub(super) replies: Replies,
+    /// The last token that a client had received when the extension began.
+    pub(super) floor: u64,
 }
 
 /// What nodes replied in a round, as bits. It is independent of what the round makes of it.
@@ -261,7 +273,7 @@ impl Attempt {
             at_release: None,
             floor,
             acquire: Some(run),
-            extend: None,
+            extending: Vec::new(),
             release: None,
         }
     }
@@ -271,18 +283,18 @@ impl Attempt {
         let copy = Arc::new(Record::new(record.claim.clone(), record.mode.clone(), record.since, NODES));
         let state = record.with(|state| state.clone());
         copy.with(|new| *new = state);
-        let (mut acquire, mut extend, mut release) =
-            (self.acquire.clone(), self.extend.clone(), self.release.clone());
+        let (mut acquire, mut extending, mut release) =
+            (self.acquire.clone(), self.extending.clone(), self.release.clone());
         if let Some(run) = &mut acquire {
             run.round.inner.record = Arc::clone(&copy);
         }
-        if let Some(run) = &mut extend {
+        for Extending { run, .. } in &mut extending {
             run.round.inner.record = Arc::clone(&copy);
         }
         if let Some(run) = &mut release {
             run.round.inner.record = Arc::clone(&copy);
         }
-        Self { record: copy, acquire, extend, release, ..*self }
+        Self { record: copy, acquire, extending, release, ..*self }
     }
 }
 
