@@ -348,6 +348,7 @@ impl CheckedRequest {
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
             watcher.failed(&failure, waiter.place());
+            watcher.record_uncounted(&failure, delay);
             // Boxed, because most requests never wait here. Thus the future of a request stays small.
             let wait = Box::pin(watcher.wait(delay, may_exceed, policy.until));
             let wake = while_open(handle, wait).await;

@@ -12,6 +12,7 @@ use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
 use crate::types::node_error::NodeErrorKind;
 use crate::types::position::Position;
+use crate::types::quarantine::Quarantine;
 use crate::types::report::{NodeReports, Outcome};
 use crate::types::token::Token;
 
@@ -130,6 +131,14 @@ impl Failure {
     pub(crate) fn holder_on(&self, node: usize) -> Option<&Token> {
         match self.0.votes.outcome(node) {
             Outcome::Denied(denial) => denial.holder.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the quarantine in which the reply of a node did not count.
+    pub(crate) fn quarantine_on(&self, node: usize) -> Option<Quarantine> {
+        match self.0.votes.outcome(node) {
+            Outcome::Quarantined { quarantine, .. } => Some(*quarantine),
             _ => None,
         }
     }

@@ -119,20 +119,11 @@ impl Nodes {
     }
 
     fn count(&self, node: usize, outcome: Outcome, now: Instant) -> Outcome {
-        match self.disagreement(node, now) {
-            Some(quarantine) => outcome.without_vote(quarantine),
+        let Some(agreement) = &self.agreement else { return outcome };
+        match locked(agreement).uncounted(node, now) {
+            Some(reason) => outcome.without_vote(Quarantine::new(reason)),
             None => outcome,
         }
-    }
-
-    /// Returns why the votes of a node do not count because of the node lists of programs.
-    fn disagreement(&self, node: usize, now: Instant) -> Option<Quarantine> {
-        locked(self.agreement.as_ref()?).uncounted(node, now).map(Quarantine::new)
-    }
-
-    /// Returns why the votes of a node do not count at present; `None` if they count.
-    pub(crate) fn quarantine(&self, node: usize, now: Instant) -> Option<Quarantine> {
-        self.peers[node].node.status().quarantine.or_else(|| self.disagreement(node, now))
     }
 
     /// Returns whether the nodes with a property are a quorum.

@@ -8,6 +8,7 @@
 //!
 //! - If too few nodes can be watched, the wait is a plain delay.
 //! - If an attempt is denied although nodes seemed free, they are queried again.
+//! - If the vote of a node did not count, the node counts as free again when its quarantine ends, or after the retry delay.
 //! - If votes were split, the other clients release their claims, and these notifications may be lost. A request without a
 //!   place then waits for its retry delay only. If it has just done so without a notification, it waits as usual. (The
 //!   search for a free slot always waits as usual.)
@@ -21,7 +22,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::decide::backoff::Splits;
-use crate::decide::readiness::{ProbeBudget, Readiness, readiness};
+use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
 use crate::decide::standing::{Reserved, Standing, is_split, together};
 use crate::round::failure::Failure;
 use crate::round::nodes::Nodes;
@@ -83,6 +84,12 @@ impl<'a> LockWatcher<'a> {
             self.watches.query_again_if_missed(failure, self.watches.nodes.now());
         }
         self.is_brief = failure.is_split() && standing.is_none() && !(self.is_brief && self.has_timed_out);
+    }
+
+    /// Records which votes of a failed attempt did not count. Such a node is not free before the end of its quarantine, or for
+    /// `delay` if that end is not known.
+    pub(crate) fn record_uncounted(&mut self, failure: &Failure, delay: Duration) {
+        self.watches.record_uncounted(failure, delay, self.watches.nodes.now());
     }
 
     /// Records that an attempt has failed because too few nodes were usable. The next wait after split votes is brief.
@@ -179,12 +186,9 @@ impl<'a> LockWatcher<'a> {
 
     /// Returns whether a quorum is free, or has sent a notification.
     fn may_be_free(&self, now: Instant) -> bool {
-        let nodes = self.watches.nodes;
-        let may_be_free = |node| {
-            let may_be_free = |watches: &[NodeWatch<'_>]| watches.iter().all(|watch| watch.may_be_free(now));
-            nodes.quarantine(node, now).is_none() && self.watches.of_node(node).is_some_and(may_be_free)
-        };
-        nodes.rules.quorums.are_met_by(may_be_free)
+        let counts = |node| self.watches.admission(node, now) == NodeView::Free;
+        let may_be_free = |node| self.watches.of_node(node).iter().all(|watch| watch.may_be_free(now));
+        self.watches.nodes.rules.quorums.are_met_by(|node| counts(node) && may_be_free(node))
     }
 
     /// Returns what each node has reserved of all resources, as far as known.

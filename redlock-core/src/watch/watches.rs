@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use crate::decide::concurrency::Class;
 use crate::decide::readiness::NodeView;
@@ -20,6 +21,8 @@ pub(crate) struct Watches<'a> {
     pub(super) nodes: &'a Arc<Nodes>,
     /// The watches by node, then by resource.
     by_node: Vec<Vec<NodeWatch<'a>>>,
+    /// For each node, the time before which it does not count as free, because its last vote did not count.
+    uncounted: Vec<Option<Instant>>,
     queries: QueryPermit<'a>,
 }
 
@@ -51,7 +54,8 @@ impl<'a> Watches<'a> {
             all.map(|resource| NodeWatch::new(peer, resource, gate.is_some())).collect()
         };
         let by_node = nodes.peers.iter().map(watches).collect();
-        Self { nodes, by_node, queries: QueryPermit::None }
+        let uncounted = vec![None; nodes.peers.len()];
+        Self { nodes, by_node, uncounted, queries: QueryPermit::None }
     }
 
     /// Counts resources that are reserved for the request as free, and keeps its place on every node.
@@ -85,8 +89,8 @@ impl<'a> Watches<'a> {
         self.by_node.iter().map(move |watches| &watches[..without_gate(watches)])
     }
 
-    pub(super) fn of_node(&self, node: usize) -> Option<&[NodeWatch<'a>]> {
-        Some(self.by_node.get(node)?)
+    pub(super) fn of_node(&self, node: usize) -> &[NodeWatch<'a>] {
+        &self.by_node[node]
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &NodeWatch<'a>> + Clone {
@@ -162,11 +166,27 @@ impl<'a> Watches<'a> {
         self.iter_mut().filter_map(|watch| watch.poll(cx, now, limit, may_query)).min()
     }
 
+    /// Same as [`LockWatcher::record_uncounted`](crate::watch::watcher::LockWatcher::record_uncounted).
+    ///
+    /// Neither the status of a node nor a watch knows whether the node lists of programs agree.
+    pub(super) fn record_uncounted(&mut self, failure: &Failure, delay: Duration, now: Instant) {
+        for (node, until) in self.uncounted.iter_mut().enumerate() {
+            let quarantine = failure.quarantine_on(node);
+            *until = quarantine.map(|quarantine| now + quarantine.remaining.unwrap_or(delay));
+        }
+    }
+
+    /// Returns the view that follows from whether the votes of the node count.
+    pub(super) fn admission(&self, node: usize, now: Instant) -> NodeView {
+        let uncounted = self.uncounted[node].filter(|until| now < *until);
+        NodeView::of_quarantine(self.nodes.peers[node].node.status().quarantine, now)
+            .and(uncounted.map_or(NodeView::Free, |until| NodeView::Taken(Some(until))))
+    }
+
     /// Returns the view of each node: the combined views of its resources and its admission.
     pub(crate) fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + Clone {
         self.by_node().enumerate().map(move |(node, watches)| {
-            let admission = NodeView::of_quarantine(self.nodes.quarantine(node, now), now);
-            watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
+            watches.iter().map(|watch| watch.view(now)).fold(self.admission(node, now), NodeView::and)
         })
     }
 

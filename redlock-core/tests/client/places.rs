@@ -453,7 +453,7 @@ fn a_request_that_polls_rarely_has_no_place() {
     }
 }
 
-/// A node whose notifications are lost. It may keep no places.
+/// A node that may send no notifications, and may keep no places.
 struct Limited {
     node: FakeNode,
     notifies: bool,

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use crate::common::*;
 use redlock_core::node::{
-    Availability, Backend, Denial, LockNode, NodeError, Profile, Reply, Request, Token, Ttl, Watch,
+    Availability, Backend, Begun, Denial, LockNode, NodeError, Profile, Quarantine, QuarantineReason, Reply,
+    Request, Token, Ttl, Watch,
 };
-use redlock_core::runtime::Runtime;
-use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock};
-use redlock_testkit::sim::{Simulation, for_each_seed};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{Builder, ErrorKind, Guard, KeepAlive, Redlock};
+use redlock_testkit::sim::{Process, Simulation, for_each_seed};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// Runs a test with another client and five nodes that notify waiters.
@@ -484,5 +485,57 @@ fn nodes_in_quarantine_are_not_free() {
         waiter.close().await;
         holder.close().await;
         world.nothing_left().await;
+    });
+}
+
+/// A node whose votes do not count before a certain time. Neither its status nor its watches say so, as if the node lists of
+/// programs did not agree.
+struct Uncounted {
+    node: FakeNode,
+    process: Process,
+    counts_at: Instant,
+}
+
+impl LockNode for Uncounted {
+    fn label(&self) -> &str {
+        self.node.label()
+    }
+
+    fn profile(&self) -> Profile {
+        self.node.profile()
+    }
+
+    fn begin(&self, request: &Request) -> Begun {
+        let is_uncounted = request.operation() == Operation::Acquire && self.process.now() < self.counts_at;
+        self.node.begin(request).map(move |reply| {
+            let quarantine = Quarantine::new(QuarantineReason::NodeListNotCompared);
+            reply.map(|reply| match is_uncounted {
+                true => Reply::Quarantined(Box::new(reply), quarantine),
+                false => reply,
+            })
+        })
+    }
+}
+
+/// The nodes seem free, but an attempt is in vain. Nothing notifies the request of the time from which votes count.
+#[test]
+fn nodes_with_uncounted_votes_are_polled_at_the_retry_delay() {
+    watched(1, 3, async |world, _| {
+        let wait = 2 * TTL / 5;
+        let counts_at = world.process.now() + wait;
+        let node = |(number, node): (usize, &FakeNode)| -> Arc<dyn LockNode> {
+            let (node, process) = (node.clone(), world.process.clone());
+            if number == 2 { Arc::new(Uncounted { node, process, counts_at }) } else { Arc::new(node) }
+        };
+        let nodes = world.nodes.iter().enumerate().map(node);
+        let waiter = Builder::new(world.process.runtime()).nodes(nodes).build().unwrap();
+        // One node holds the lock, one is free, and votes of the last one do not count.
+        world.nodes[0].inner().set_holder("a", Token::from_bytes("other"), Ttl::new(6 * TTL).unwrap());
+        let request = waiter.lock("a", TTL).retry_delay(100 * MS).wait_unbounded();
+        let (guard, took) = world.time(request).await;
+        assert!(took >= wait && took < wait + 250 * MS, "{took:?}");
+        let attempts = world.request_counts(Operation::Acquire)[1];
+        assert!((10..100).contains(&attempts), "{attempts} attempts in {wait:?}");
+        guard.unwrap().release().await.unwrap();
     });
 }

@@ -34,6 +34,8 @@ enum Lock {
 enum Event {
     Acquire,
     Extend(u64),
+    /// An extension with the TTL of an acquire, which is shorter.
+    ExtendForLess(u64),
     /// The claim is written again, as after a denied extension.
     Refill(u64),
     Release,
@@ -45,6 +47,7 @@ fn events() -> impl Strategy<Value = Vec<(u8, u8, Event)>> {
     let event = prop_oneof![
         4 => Just(Event::Acquire),
         3 => (1..6_u64).prop_map(Event::Extend),
+        1 => (1..6_u64).prop_map(Event::ExtendForLess),
         2 => (1..6_u64).prop_map(Event::Refill),
         3 => Just(Event::Release),
         2 => Just(Event::Expire),
@@ -82,11 +85,15 @@ macro_rules! request {
         let counter = |number| FencingToken::new(number).unwrap();
         match ($event, $lock) {
             (Event::Acquire, Lock::Fenced) => Request::AcquireFenced(claim, ttl),
-            (Event::Extend(number), Lock::Fenced) => Request::Confirm(claim, ttl, counter(number)),
+            (Event::Extend(number) | Event::ExtendForLess(number), Lock::Fenced) => {
+                Request::Confirm(claim, ttl, counter(number))
+            }
             (Event::Refill(number), Lock::Fenced) => Request::Refill(claim, ttl, counter(number)),
             (Event::Acquire | Event::Refill(_), Lock::Plain) => Request::Acquire(claim, ttl),
             (Event::Acquire | Event::Refill(_), Lock::Shared) => Request::AcquireShared(claim, gate, ttl),
-            (Event::Extend(_), Lock::Plain | Lock::Shared) => Request::Extend(claim, ttl),
+            (Event::Extend(_) | Event::ExtendForLess(_), Lock::Plain | Lock::Shared) => {
+                Request::Extend(claim, ttl)
+            }
             (Event::Release | Event::Expire, _) => Request::Release(claim),
         }
     }};
@@ -174,6 +181,7 @@ fn each_broken_node_differs() {
         Variant::ExtensionIgnoresEverything,
         Variant::RefillLowersCounter,
         Variant::RemovalDropsCounter,
+        Variant::ExtensionShortens,
     ] {
         assert!(difference(variant).is_some(), "{variant:?}");
     }

@@ -62,10 +62,12 @@ impl World {
             steps.extend(may_begin.then_some(Step::Attempt { client }));
             return;
         };
+        let may_extend = last.phase == Phase::Held
+            && (self.scope.overlapping || last.extending.is_empty())
+            && last.extensions < self.scope.extensions[index];
         if self.scope.keys == Keys::Forgotten {
             let decided = last.phase != Phase::Acquiring;
             steps.extend((may_begin && decided).then_some(Step::Attempt { client }));
-            let may_extend = last.phase == Phase::Held && last.extensions < self.scope.extensions[index];
             steps.extend(may_extend.then_some(Step::Extend { client }));
             return;
         }
@@ -78,8 +80,6 @@ impl World {
             }
             Phase::Held => {
                 steps.push(Step::Release { client });
-                let may_extend = (self.scope.overlapping || last.extending.is_empty())
-                    && last.extensions < self.scope.extensions[index];
                 steps.extend((is_valid && may_extend).then_some(Step::Extend { client }));
                 steps.extend((is_valid && own.lapsed <= last.extensions).then_some(Step::Lapse { client }));
             }

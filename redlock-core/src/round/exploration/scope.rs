@@ -71,7 +71,7 @@ impl Kinds {
     pub(super) const ALL: Self = Self { quarantine: true, refusal: true, interruption: true };
 }
 
-/// Formats the scope like `streams, attempts 1+1, extensions 1+0, 1 fault`.
+/// Formats the scope like `streams, attempts 1+1, extensions 1+0, faults 1`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -103,7 +103,7 @@ pub(super) struct Attempt {
     /// The last token that a client had received when the attempt began.
     pub(super) floor: u64,
     pub(super) acquire: Option<Run<Acquire>>,
-    /// The extensions with open calls, in the order of their starts.
+    /// The extensions in progress, in the order of their starts. Where keys vanish, one whose reply is lost stays among them.
     pub(super) extending: Vec<Extending>,
     pub(super) release: Option<Run<Release>>,
 }
