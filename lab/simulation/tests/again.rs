@@ -161,7 +161,10 @@ fn is_smallest(report: &Report, violation: &Violation) -> Shrunk {
 
 #[test]
 fn a_run_is_reduced_to_the_incidents_without_which_nothing_is_violated() {
-    let faults = |assumption| move |seed| Experiment::new(seed).faults(Faults::Violating(assumption));
+    let faults = |assumption| {
+        let short = |seed| Experiment::new(seed).servers(3).lasts(Duration::from_secs(12));
+        move |seed| short(seed).faults(Faults::Violating(assumption))
+    };
     let overlaps = |violation: &Violation| violation.invariant == Invariant::Exclusion;
     let (report, violation) = first(faults(Assumption::DataIsKept), overlaps);
     let shrunk = is_smallest(&report, &violation);
@@ -191,7 +194,10 @@ fn a_defect_that_needs_no_incident_is_reduced_to_an_empty_plan() {
 #[test]
 fn a_whole_stack_is_reduced_too() {
     let (report, violation) = first(
-        |seed| Experiment::new(seed).servers(3).faults(Faults::Losses).without_admission().whole(),
+        |seed| {
+            let short = Experiment::new(seed).servers(3).resources(1).lasts(Duration::from_secs(12));
+            short.faults(Faults::Losses).without_admission().whole()
+        },
         |violation| violation.invariant == Invariant::Exclusion,
     );
     is_smallest(&report, &violation);

@@ -64,7 +64,7 @@ fn lost_counters_with_late_restarts_leave_tokens_in_order() {
 #[test]
 fn lost_counters_break_the_order_of_tokens() {
     let faults = Faults::Violating(Assumption::CountersAreKept);
-    let totals = Totals::without_defects(900, |seed| Experiment::new(seed).servers(3).faults(faults));
+    let totals = Totals::without_defects(450, |seed| Experiment::new(seed).servers(3).faults(faults));
     for invariant in [Invariant::Unique, Invariant::Order, Invariant::Supersession, Invariant::Resource] {
         assert!(totals.violations_of(invariant, Assumption::CountersAreKept) > 0, "{invariant}: {totals}");
     }

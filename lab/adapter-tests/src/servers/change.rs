@@ -26,7 +26,7 @@ const STEPS: [Step; 5] = [
 ];
 
 /// How long programs of two neighbouring steps contend.
-const CONTENTION: Duration = Duration::from_millis(1_500);
+const CONTENTION: Duration = Duration::from_secs(1);
 
 /// How long announcements of programs that have ended, and the wait after them, keep others from locks.
 const BLOCKED: Duration = Duration::from_secs(45);

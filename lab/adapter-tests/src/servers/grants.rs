@@ -11,7 +11,7 @@ use crate::examples::program;
 const PROCESSES: u32 = 4;
 
 /// The number of grants of all processes together. `scripts/contend --fenced` sets a greater one in the environment.
-const GRANTS: u32 = 1_200;
+const GRANTS: u32 = 800;
 
 /// The maximum number of grants before a fault begins, and before it ends.
 const GRANTS_BETWEEN: u64 = 100;

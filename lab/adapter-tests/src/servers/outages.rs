@@ -20,6 +20,9 @@ const QUARANTINE: Duration = Duration::from_secs(6);
 /// The number of tasks that lock.
 const TASKS: usize = 8;
 
+/// The time between two locks of a task.
+const REST: Duration = Duration::from_millis(40);
+
 /// Returns the client of a program that has just started.
 fn program<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     let options = Options::tokio().longest_ttl(LONGEST);
@@ -27,7 +30,7 @@ fn program<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     builder.node_timeout(LONGEST / 2).build().unwrap()
 }
 
-/// Tasks that lock without a pause.
+/// Tasks that lock again and again. They rest between their locks, so that most of the machine is left to other tests.
 #[derive(Default)]
 struct Load {
     locks: AtomicU64,
@@ -47,7 +50,7 @@ impl Load {
                 Ok(other) => self.fail(format!("{other:?}")),
                 Err(error) => self.fail(error.to_string()),
             }
-            sleep(Duration::from_millis(5)).await;
+            sleep(REST).await;
         }
     }
 
