@@ -347,8 +347,7 @@ impl CheckedRequest {
             let may_exceed = policy.attempts.is_none();
             let watcher = watcher
                 .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
-            watcher.failed(&failure, waiter.place());
-            watcher.record_uncounted(&failure, delay);
+            watcher.failed(&failure, waiter.place(), delay);
             // Boxed, because most requests never wait here. Thus the future of a request stays small.
             let wait = Box::pin(watcher.wait(delay, may_exceed, policy.until));
             let wake = while_open(handle, wait).await;

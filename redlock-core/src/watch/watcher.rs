@@ -74,22 +74,19 @@ impl<'a> LockWatcher<'a> {
     /// Records that an attempt has failed, and the place that the request has kept with it.
     ///
     /// Resources that are reserved for the place count as free. If the last wait has ended without a notification, the
-    /// failure is compared with the reports of the nodes.
-    pub(crate) fn failed(&mut self, failure: &Failure, standing: Option<&Standing>) {
+    /// failure is compared with the reports of the nodes. A node whose vote did not count is not free before the end of its
+    /// quarantine, or for `delay` if that end is not known.
+    pub(crate) fn failed(&mut self, failure: &Failure, standing: Option<&Standing>, delay: Duration) {
+        let now = self.watches.nodes.now();
+        self.watches.record_uncounted(failure, delay, now);
         if let Some(standing) = standing {
             self.watches.stand(standing);
             self.has_place = true;
         }
         if self.has_timed_out {
-            self.watches.query_again_if_missed(failure, self.watches.nodes.now());
+            self.watches.query_again_if_missed(failure, now);
         }
         self.is_brief = failure.is_split() && standing.is_none() && !(self.is_brief && self.has_timed_out);
-    }
-
-    /// Records which votes of a failed attempt did not count. Such a node is not free before the end of its quarantine, or for
-    /// `delay` if that end is not known.
-    pub(crate) fn record_uncounted(&mut self, failure: &Failure, delay: Duration) {
-        self.watches.record_uncounted(failure, delay, self.watches.nodes.now());
     }
 
     /// Records that an attempt has failed because too few nodes were usable. The next wait after split votes is brief.

@@ -166,7 +166,8 @@ impl<'a> Watches<'a> {
         self.iter_mut().filter_map(|watch| watch.poll(cx, now, limit, may_query)).min()
     }
 
-    /// Same as [`LockWatcher::record_uncounted`](crate::watch::watcher::LockWatcher::record_uncounted).
+    /// Records which votes of the last attempt did not count: their nodes are not free before the end of the quarantine, or
+    /// for `delay` if that end is not known.
     ///
     /// Neither the status of a node nor a watch knows whether the node lists of programs agree.
     pub(super) fn record_uncounted(&mut self, failure: &Failure, delay: Duration, now: Instant) {

@@ -509,10 +509,9 @@ impl LockNode for Uncounted {
         let is_uncounted = request.operation() == Operation::Acquire && self.process.now() < self.counts_at;
         self.node.begin(request).map(move |reply| {
             let quarantine = Quarantine::new(QuarantineReason::NodeListNotCompared);
-            reply.map(|reply| match is_uncounted {
-                true => Reply::Quarantined(Box::new(reply), quarantine),
-                false => reply,
-            })
+            reply.map(
+                |reply| if is_uncounted { Reply::Quarantined(Box::new(reply), quarantine) } else { reply },
+            )
         })
     }
 }
