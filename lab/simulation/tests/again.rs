@@ -162,8 +162,8 @@ fn is_smallest(report: &Report, violation: &Violation) -> Shrunk {
 #[test]
 fn a_run_is_reduced_to_the_incidents_without_which_nothing_is_violated() {
     let faults = |assumption| {
-        let short = |seed| Experiment::new(seed).servers(3).lasts(Duration::from_secs(12));
-        move |seed| short(seed).faults(Faults::Violating(assumption))
+        let faults = Faults::Violating(assumption);
+        move |seed| Experiment::new(seed).servers(3).lasts(Duration::from_secs(12)).faults(faults)
     };
     let overlaps = |violation: &Violation| violation.invariant == Invariant::Exclusion;
     let (report, violation) = first(faults(Assumption::DataIsKept), overlaps);

@@ -12,7 +12,6 @@ use crate::types::error::{Error, ErrorKind};
 use crate::types::lease_state::Loss;
 use crate::types::node_error::NodeErrorKind;
 use crate::types::position::Position;
-use crate::types::quarantine::Quarantine;
 use crate::types::report::{NodeReports, Outcome};
 use crate::types::token::Token;
 
@@ -135,12 +134,9 @@ impl Failure {
         }
     }
 
-    /// Returns the quarantine in which the reply of a node did not count.
-    pub(crate) fn quarantine_on(&self, node: usize) -> Option<Quarantine> {
-        match self.0.votes.outcome(node) {
-            Outcome::Quarantined { quarantine, .. } => Some(*quarantine),
-            _ => None,
-        }
+    /// Returns whether the node replied, and its vote did not count.
+    pub(crate) fn is_uncounted_on(&self, node: usize) -> bool {
+        matches!(self.0.votes.outcome(node), Outcome::Quarantined { .. })
     }
 
     /// Returns the holder that caused a denial, if a node reported it.

@@ -8,7 +8,7 @@
 //!
 //! - If too few nodes can be watched, the wait is a plain delay.
 //! - If an attempt is denied although nodes seemed free, they are queried again.
-//! - If the vote of a node did not count, the node counts as free again when its quarantine ends, or after the retry delay.
+//! - If the vote of a node did not count, the node does not count as free for the retry delay.
 //! - If votes were split, the other clients release their claims, and these notifications may be lost. A request without a
 //!   place then waits for its retry delay only. If it has just done so without a notification, it waits as usual. (The
 //!   search for a free slot always waits as usual.)
@@ -74,19 +74,22 @@ impl<'a> LockWatcher<'a> {
     /// Records that an attempt has failed, and the place that the request has kept with it.
     ///
     /// Resources that are reserved for the place count as free. If the last wait has ended without a notification, the
-    /// failure is compared with the reports of the nodes. A node whose vote did not count is not free before the end of its
-    /// quarantine, or for `delay` if that end is not known.
+    /// failure is compared with the reports of the nodes.
     pub(crate) fn failed(&mut self, failure: &Failure, standing: Option<&Standing>, delay: Duration) {
-        let now = self.watches.nodes.now();
-        self.watches.record_uncounted(failure, delay, now);
+        self.record_uncounted(failure, delay);
         if let Some(standing) = standing {
             self.watches.stand(standing);
             self.has_place = true;
         }
         if self.has_timed_out {
-            self.watches.query_again_if_missed(failure, now);
+            self.watches.query_again_if_missed(failure, self.watches.nodes.now());
         }
         self.is_brief = failure.is_split() && standing.is_none() && !(self.is_brief && self.has_timed_out);
+    }
+
+    /// Records which votes of a failed attempt did not count. For `delay`, these nodes do not count as free.
+    pub(crate) fn record_uncounted(&mut self, failure: &Failure, delay: Duration) {
+        self.watches.record_uncounted(failure, self.watches.nodes.now() + delay);
     }
 
     /// Records that an attempt has failed because too few nodes were usable. The next wait after split votes is brief.

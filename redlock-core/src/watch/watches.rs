@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use crate::decide::concurrency::Class;
 use crate::decide::readiness::NodeView;
@@ -21,7 +20,7 @@ pub(crate) struct Watches<'a> {
     pub(super) nodes: &'a Arc<Nodes>,
     /// The watches by node, then by resource.
     by_node: Vec<Vec<NodeWatch<'a>>>,
-    /// For each node, the time before which it does not count as free, because its last vote did not count.
+    /// For each node, the time before which it does not count as free, because its vote on the last attempt did not count.
     uncounted: Vec<Option<Instant>>,
     queries: QueryPermit<'a>,
 }
@@ -166,18 +165,16 @@ impl<'a> Watches<'a> {
         self.iter_mut().filter_map(|watch| watch.poll(cx, now, limit, may_query)).min()
     }
 
-    /// Records which votes of the last attempt did not count: their nodes are not free before the end of the quarantine, or
-    /// for `delay` if that end is not known.
+    /// Records which votes of the last attempt did not count. These nodes do not count as free before `until`.
     ///
-    /// Neither the status of a node nor a watch knows whether the node lists of programs agree.
-    pub(super) fn record_uncounted(&mut self, failure: &Failure, delay: Duration, now: Instant) {
-        for (node, until) in self.uncounted.iter_mut().enumerate() {
-            let quarantine = failure.quarantine_on(node);
-            *until = quarantine.map(|quarantine| now + quarantine.remaining.unwrap_or(delay));
+    /// The status of a node and its watches do not show whether node lists agree.
+    pub(super) fn record_uncounted(&mut self, failure: &Failure, until: Instant) {
+        for (node, uncounted) in self.uncounted.iter_mut().enumerate() {
+            *uncounted = failure.is_uncounted_on(node).then_some(until);
         }
     }
 
-    /// Returns the view that follows from whether the votes of the node count.
+    /// Returns the view of a node that follows from its quarantine alone: by its status, and by the last attempt.
     pub(super) fn admission(&self, node: usize, now: Instant) -> NodeView {
         let uncounted = self.uncounted[node].filter(|until| now < *until);
         NodeView::of_quarantine(self.nodes.peers[node].node.status().quarantine, now)

@@ -28,6 +28,9 @@ const STEPS: [Step; 5] = [
 /// How long programs of two neighbouring steps contend.
 const CONTENTION: Duration = Duration::from_secs(1);
 
+/// How long a program is seen to stay blocked. It is longer than the time between two comparisons of a blocked program.
+const STAYS_BLOCKED: Duration = Duration::from_millis(1_500);
+
 /// How long announcements of programs that have ended, and the wait after them, keep others from locks.
 const BLOCKED: Duration = Duration::from_secs(45);
 
@@ -230,7 +233,7 @@ pub(crate) async fn programs_of_the_first_and_the_last_step_exclude_each_other<A
             reasons.any(|out| out.reason == QuarantineReason::OtherNodeList)
         })
         .await;
-        let until = Instant::now() + CONTENTION;
+        let until = Instant::now() + STAYS_BLOCKED;
         while Instant::now() < until {
             assert!(!has_lock(&last).await, "two steps apart");
         }

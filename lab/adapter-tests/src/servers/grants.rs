@@ -17,7 +17,7 @@ const GRANTS: u32 = 800;
 const GRANTS_BETWEEN: u64 = 100;
 
 /// The maximum number of grants during some faults, which last longer than the TTL.
-const GRANTS_BETWEEN_FEW: u64 = 1_000;
+const GRANTS_BETWEEN_FEW: u64 = 500;
 
 /// The time after which a run counts as hung. It is far longer than a hundred grants take.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -49,16 +49,13 @@ pub(crate) fn all_are_accepted<T: Translation>(kinds: &[Kind<T>]) {
     }
 }
 
-/// Asserts that each broken variant of the model fails in some run, except these. The runs end when only these are left.
+/// Asserts that each broken variant of the model fails in some run, except these.
 pub(crate) fn each_fails_except<T: Translation>(catalog: &[Broken<T::Model>], permissive: &[Variant<T>]) {
     let broken = catalog.iter().map(|broken| broken.variant).filter(|variant| *variant != T::Model::SOUND);
     let mut left: Vec<_> = broken.collect();
     left.dedup();
     for (_, _, run) in runs(T::LAYERS, T::run) {
         left.retain(|variant| accept(&run, &run.model(*variant)).is_ok());
-        if left == permissive {
-            break;
-        }
     }
     assert_eq!(permissive, left, "the variants that accept all runs");
 }

@@ -140,16 +140,19 @@ impl<'a> Search<'a> {
                     collisions = if is_split { collisions + 1 } else { 0 };
                     let now = handle.now();
                     let since = now.saturating_duration_since(began);
-                    let delay = collision_delay(collisions, since, self.request.random());
+                    let collision = collision_delay(collisions, since, self.request.random());
                     let is_free = watchers[position].is_still_free().await;
                     let spread = if is_free { spread(self.request.random()) } else { Duration::ZERO };
-                    let delay = delay + spread;
-                    pause(handle, self.policy.bounded(delay, now)).await;
+                    pause(handle, self.policy.bounded(collision + spread, now)).await;
                     if is_free && !watchers[position].is_still_free().await {
                         // Another client was faster.
                         Pass::Held(None)
                     } else {
-                        self.pass(position..position + 1, false).await?
+                        let pass = self.pass(position..position + 1, false).await?;
+                        if let Pass::Held(Some(failure)) = &pass {
+                            watchers[position].record_uncounted(failure, delay);
+                        }
+                        pass
                     }
                 }
                 None => {

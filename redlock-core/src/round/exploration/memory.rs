@@ -74,7 +74,7 @@ fn ttl_of(event: Event) -> Duration {
     (1 + u32::from(round_of(event))) * HOUR
 }
 
-/// The request of an event, with the types of one copy of the crate. Keys of extensions expire later than others.
+/// The request of an event, with the types of one copy of the crate. `Extend` and `Refill` have a longer TTL than other events.
 macro_rules! request {
     ($library:ident, $event:expr, $lock:expr, $token:expr) => {{
         use $library::node::{Claim, Request, Token, Ttl};
