@@ -5,9 +5,9 @@
 //! rounds in a row without a usable quorum end a request as well, unless it outlasts outages: a caller waits for the
 //! lock, not for nodes.
 //!
-//! `client/attempts` repeats an attempt by other rules in three cases. Split votes are repeated after a short delay
-//! ([`SplitVotes`]), also by a request that does not wait. An attempt that has overtaken a release of this process is
-//! repeated at once. After a notification, [`collision_delay`] spaces the attempts of the waiters.
+//! `client/attempts` repeats an attempt by other rules in three cases. A request that does not wait repeats an attempt with
+//! split votes after a short delay ([`SplitVotes`]). An attempt that has overtaken a release of this process is repeated at
+//! once. After a notification, [`collision_delay`] spaces the attempts of the waiters.
 
 use std::time::Duration;
 

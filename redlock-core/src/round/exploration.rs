@@ -39,8 +39,8 @@
 //!
 //! - The engine itself.
 //! - Requests that wait for a connection before they are sent.
-//! - More than two extensions of one lease at once, and two while another client makes attempts: that scope did not end in
-//!   20 minutes.
+//! - More than two extensions of one lease.
+//! - Two extensions at once while another client makes attempts: this exploration did not end in 20 minutes.
 //! - Extensions with different TTLs.
 //! - The margin before a deadline, in which a loss is reported although the lease is valid.
 //! - The queue of waiters, and the turn that a release gives to the next one.

@@ -134,7 +134,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether the node replied, and its vote did not count.
+    /// Returns whether the vote of the node did not count because of a quarantine.
     pub(crate) fn is_uncounted_on(&self, node: usize) -> bool {
         matches!(self.0.votes.outcome(node), Outcome::Quarantined { .. })
     }

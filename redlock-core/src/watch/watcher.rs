@@ -8,7 +8,8 @@
 //!
 //! - If too few nodes can be watched, the wait is a plain delay.
 //! - If an attempt is denied although nodes seemed free, they are queried again.
-//! - If the vote of a node did not count, the node does not count as free for the retry delay.
+//! - If the vote of a node did not count, the node does not count as free for the retry delay. (The search for a free slot
+//!   does this only after an attempt at a slot that seemed free.)
 //! - If votes were split, the other clients release their claims, and these notifications may be lost. A request without a
 //!   place then waits for its retry delay only. If it has just done so without a notification, it waits as usual. (The
 //!   search for a free slot always waits as usual.)
@@ -74,7 +75,7 @@ impl<'a> LockWatcher<'a> {
     /// Records that an attempt has failed, and the place that the request has kept with it.
     ///
     /// Resources that are reserved for the place count as free. If the last wait has ended without a notification, the
-    /// failure is compared with the reports of the nodes.
+    /// failure is compared with the reports of the nodes. Nodes whose votes did not count do not count as free for `delay`.
     pub(crate) fn failed(&mut self, failure: &Failure, standing: Option<&Standing>, delay: Duration) {
         self.record_uncounted(failure, delay);
         if let Some(standing) = standing {
@@ -87,7 +88,7 @@ impl<'a> LockWatcher<'a> {
         self.is_brief = failure.is_split() && standing.is_none() && !(self.is_brief && self.has_timed_out);
     }
 
-    /// Records which votes of a failed attempt did not count. For `delay`, these nodes do not count as free.
+    /// Records the nodes whose votes on a failed attempt did not count. They do not count as free for `delay`.
     pub(crate) fn record_uncounted(&mut self, failure: &Failure, delay: Duration) {
         self.watches.record_uncounted(failure, self.watches.nodes.now() + delay);
     }

@@ -165,7 +165,7 @@ impl<'a> Watches<'a> {
         self.iter_mut().filter_map(|watch| watch.poll(cx, now, limit, may_query)).min()
     }
 
-    /// Records which votes of the last attempt did not count. These nodes do not count as free before `until`.
+    /// Records the nodes whose votes on the last attempt did not count. They do not count as free before `until`.
     ///
     /// The status of a node and its watches do not show whether node lists agree.
     pub(super) fn record_uncounted(&mut self, failure: &Failure, until: Instant) {
@@ -174,7 +174,7 @@ impl<'a> Watches<'a> {
         }
     }
 
-    /// Returns the view of a node that follows from its quarantine alone: by its status, and by the last attempt.
+    /// Returns the view of a node without its watches: by the quarantine in its status, and by its vote on the last attempt.
     pub(super) fn admission(&self, node: usize, now: Instant) -> NodeView {
         let uncounted = self.uncounted[node].filter(|until| now < *until);
         NodeView::of_quarantine(self.nodes.peers[node].node.status().quarantine, now)

@@ -453,7 +453,7 @@ fn a_request_that_polls_rarely_has_no_place() {
     }
 }
 
-/// A node that may send no notifications, and may keep no places.
+/// A node that can be limited: without notifications, without places, or without both.
 struct Limited {
     node: FakeNode,
     notifies: bool,

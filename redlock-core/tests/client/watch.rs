@@ -516,7 +516,8 @@ impl LockNode for Uncounted {
     }
 }
 
-/// The nodes seem free, but an attempt is in vain. Nothing notifies the request of the time from which votes count.
+/// A quorum seems free, but one of its votes does not count, so attempts fail. No notification arrives when the vote counts
+/// again.
 #[test]
 fn nodes_with_uncounted_votes_are_polled_at_the_retry_delay() {
     for is_slot in [false, true] {

@@ -28,7 +28,7 @@ const STEPS: [Step; 5] = [
 /// How long programs of two neighbouring steps contend.
 const CONTENTION: Duration = Duration::from_secs(1);
 
-/// How long a program is seen to stay blocked. It is longer than the time between two comparisons of a blocked program.
+/// The time for which a program must stay blocked. It is longer than the time between two comparisons of a blocked program.
 const STAYS_BLOCKED: Duration = Duration::from_millis(1_500);
 
 /// How long announcements of programs that have ended, and the wait after them, keep others from locks.

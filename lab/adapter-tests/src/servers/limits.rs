@@ -82,7 +82,7 @@ pub(crate) async fn ttls_near_the_minimum_work<A: Adapter>() {
     let is_late = |kind| matches!(kind, ErrorKind::TooSlow | ErrorKind::NoQuorum);
     let (start, mut locks, mut extensions) = (Instant::now(), 0, 0);
     // A busy machine may take 8 ms to reply, so only the successful locks and extensions count. Few are required, so that
-    // it passes, too. The limit is reached only if hardly any succeeds.
+    // the test also passes there. The limit is reached only if hardly any succeeds.
     while locks < 50 || extensions < 5 {
         assert!(start.elapsed() < Duration::from_secs(300), "only {locks} locks, {extensions} extensions");
         match redlock.lock("a", ttl).max_wait(Duration::from_secs(1)).await {

@@ -73,7 +73,7 @@ fn served_within(keeps_places: bool, notifications: &Notifications) -> Option<Du
         (false, true) => None,
         (true, true) => Some(MINUTE),
         // Without places there is no order. A client whose notifications are late, or all false, has its turn by chance.
-        // In 1,250 runs of four nodes that lose data, with false notifications, the longest wait was above 20 s in 23 runs,
+        // 1,250 runs had false notifications, and four nodes that lose data. The longest wait was above 20 s in 23 runs,
         // above 30 s in 3, and 41 s in one. Where notifications are late, some are false, too.
         (false, false) if notifications.spurious > 0 => Some(MINUTE),
         (_, false) => Some(MINUTE * 2 / 3),

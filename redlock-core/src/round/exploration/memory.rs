@@ -34,7 +34,7 @@ enum Lock {
 enum Event {
     Acquire,
     Extend(u64),
-    /// An extension with the TTL of an acquire, which is shorter.
+    /// An extension with the TTL of an attempt, which is shorter.
     ExtendForLess(u64),
     /// The claim is written again, as after a denied extension.
     Refill(u64),
