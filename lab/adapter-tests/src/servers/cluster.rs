@@ -313,7 +313,8 @@ pub(crate) async fn a_check_looks_at_each_master_of_a_cluster<A: Adapter>() {
     let cluster = Cluster::start();
     cluster.servers[1].command(&["CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"]);
     let settings = PreflightSettings::new(LONGEST).observe(Duration::ZERO);
-    let found = preflight([A::connector(cluster.url())], &Options::tokio(), settings).await.unwrap();
+    let options = Options::tokio().connect_timeout(PATIENCE); // for a busy machine
+    let found = preflight([A::connector(cluster.url())], &options, settings).await.unwrap();
     assert!(found.is_available(), "{found:?}");
     let label = |server: &RedisServer| format!("127.0.0.1:{}", server.port());
     let evicts = format!("error: {}: maxmemory-policy is allkeys-lru; ", label(&cluster.servers[1]));

@@ -194,7 +194,8 @@ pub(crate) async fn a_check_finds_what_is_wrong_with_sentinels<A: Adapter>() {
     let monitored = Monitored::start();
     let check = async || {
         let settings = PreflightSettings::new(LONGEST).observe(Duration::ZERO);
-        let found = preflight([A::connector(monitored.url())], &Options::tokio(), settings).await.unwrap();
+        let options = Options::tokio().connect_timeout(PATIENCE); // for a busy machine
+        let found = preflight([A::connector(monitored.url())], &options, settings).await.unwrap();
         assert!(found.is_available(), "two sentinels are a majority: {found:?}");
         found.findings().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
