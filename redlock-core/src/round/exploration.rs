@@ -40,7 +40,7 @@
 //! - The engine itself.
 //! - Requests that wait for a connection before they are sent.
 //! - More than two extensions of one lease.
-//! - Two extensions at once while another client makes attempts: this exploration did not end in 20 minutes.
+//! - Two extensions at once while another client makes attempts: this exploration did not end in 20 CPU minutes.
 //! - Extensions with different TTLs.
 //! - The margin before a deadline, in which a loss is reported although the lease is valid.
 //! - The queue of waiters, and the turn that a release gives to the next one.
