@@ -7,10 +7,11 @@
 //!
 //! - The look is part of the handshake, so a connection is checked before it is used. Replies over it come from the
 //!   server that was checked: a restart closes it.
-//! - A flush is pushed to the connection before the reply to any later request. If pushes do not come in order, a read of
-//!   the stamp follows each vote. If the connection may change its socket, a whole look follows instead. Several votes may
-//!   have [one check in common](crate::common_check).
-//! - The [keeper](keeper) looks again once a second, after the wait, and after a push.
+//! - A flush is pushed to the connection before the reply to any later request, also the flush of a replica that copies
+//!   its master. If pushes do not come in order, a [comparison](look::comparison) follows each vote: the stamp is read, and
+//!   whether the server was promoted since. If the connection may change its socket, a whole look follows instead. Several
+//!   votes may have [one check in common](crate::common_check).
+//! - The [keeper](keeper) compares once a second. It looks again after the wait, and after a push.
 //! - A server whose wall clock jumps ahead loses locks. The [clock](crate::clock) is read behind each vote and by each
 //!   look. A jump renews the stamp, so that other programs learn of it.
 //!
@@ -19,17 +20,18 @@
 pub(crate) mod keeper;
 pub(crate) mod look;
 
+use self::look::Look;
 use crate::stamp::STAMP;
 
-/// The check of the stamp that follows each vote.
+/// The check that follows each vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     /// None: a flush is reported before the reply to any later request.
     Nothing,
-    /// The stamp is read: a flush is not reported in order.
-    Stamp,
-    /// A look: the connection may change its socket. The number is the longest TTL in milliseconds.
-    Look(u64),
+    /// The stamp and the role are read: a flush is not reported in order.
+    Comparison,
+    /// This look: the connection may change its socket.
+    Look(Look),
 }
 
 /// Returns whether a resource's key, given in parts, is reserved for stamps.

@@ -19,7 +19,7 @@ use redlock_core::runtime::{Instant, Runtime};
 
 use crate::admission::Behind;
 use crate::admission::keeper::{Checked, Checks, Clock};
-use crate::admission::look::{self, Look};
+use crate::admission::look;
 use crate::common_check::CommonCheck;
 use crate::connection::Connection;
 use crate::handshake::Server;
@@ -27,6 +27,7 @@ use crate::message::{Failure, Reply};
 use crate::native;
 use crate::push::Hub;
 use crate::request::{Dialect, Step};
+use crate::script::is_unknown_script;
 use crate::socket::{Observation, SocketHandle};
 use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry;
@@ -176,21 +177,23 @@ impl<K: Connection> Link<K> {
         let (gate, votes) = (self.hub.gate(), requests.len());
         match checks.behind {
             Behind::Nothing => {}
-            Behind::Stamp => requests.push(look::read_only::<K>(checks.keeper.stamp)),
-            Behind::Look(longest) => {
-                let stamp = checks.keeper.stamp;
-                let look = Look { stamp, longest, vouch: false, jumped: None, tracked: false };
-                requests.push(look.short::<K>());
-            }
+            Behind::Comparison => requests.extend(look::comparison::<K>(checks.keeper.stamp)),
+            Behind::Look(look) => requests.push(look.short::<K>()),
         }
         let sent = requests.len();
         let (mut replies, clock) = self.checked(checks).send(requests).await?;
         if replies.len() != sent {
             return Err(Failure::maybe_sent("unexpected number of replies"));
         }
-        match (checks.behind, replies.get(votes)) {
-            (Behind::Stamp, Some(stamp)) => gate.compare(stamp),
-            (Behind::Look(_), Some(_)) => gate.compare_found(look::read(&replies[votes..]).as_ref()),
+        if let (Behind::Look(look), [found]) = (checks.behind, &replies[votes..])
+            && is_unknown_script(found)
+        {
+            replies.truncate(votes);
+            replies.extend(self.connection.pipeline(look.commands::<K>()).await?);
+        }
+        match (checks.behind, &replies[votes..]) {
+            (Behind::Comparison, [stamp, replication]) => gate.compare(stamp, replication),
+            (Behind::Look(_), found) => gate.compare_found(look::read(found).as_ref()),
             _ => {}
         }
         self.apply_clock(checks, clock, runtime);

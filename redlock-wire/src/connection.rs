@@ -178,8 +178,7 @@ pub trait Connection: Send + Sync + 'static {
     /// Returns whether the hub learns of a [flush](Hub::flushed) before the reply to any later request is returned.
     ///
     /// The server sends the push of a flush before such a reply. A client that hands pushes to another task, or drops
-    /// this one, returns `false`. Each request is then followed by a read, in the same pipeline. The default is
-    /// `false`.
+    /// this one, returns `false`. A check whether the server has lost data then follows each vote. The default is `false`.
     fn reports_flushes(&self) -> bool {
         false
     }

@@ -85,7 +85,9 @@ pub(crate) struct Behavior {
 
 impl Default for Behavior {
     fn default() -> Self {
-        let info = Reply::Bytes(b"redis_version:7.0.15\r\nrun_id:fake\r\n".to_vec());
+        let info = Reply::Bytes(
+            b"redis_version:7.0.15\r\nrun_id:fake\r\nrole:master\r\nmaster_replid2:0\r\n".to_vec(),
+        );
         let client = Some(Reply::Bytes(b"OK".to_vec()));
         let (set, get, pttl) = (Reply::Nil, Reply::Nil, Reply::Int(-2));
         Self {
@@ -276,7 +278,8 @@ impl Connection for FakeConnection {
 
     async fn pipeline(&self, names: Vec<&'static str>) -> Result<Vec<Reply>, Failure> {
         let behavior = self.fake.behavior();
-        if !names.contains(&"INFO") {
+        let is_handshake = names.contains(&"SCRIPT");
+        if !is_handshake {
             if self.is_lost() {
                 return Err(Failure::maybe_sent("cut"));
             }
@@ -292,6 +295,9 @@ impl Connection for FakeConnection {
         let sha = || Reply::Bytes(b"sha".to_vec());
         let stamp = behavior.stamp.map(|text| Reply::Bytes(text.into()));
         let reply = |name| match name {
+            "EVALSHA" if !is_handshake && !behavior.knows_scripts => {
+                Reply::Error("NOSCRIPT No matching script.".into())
+            }
             "EVAL" => stamp.clone().map_or_else(sha, |text| {
                 Reply::Array(vec![Reply::Int(0), Reply::Int(60_000), Reply::Int(1000), text])
             }),

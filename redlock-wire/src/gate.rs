@@ -12,7 +12,7 @@ use event_listener::{Event, EventListener};
 use redlock_core::node::{Admission, AdmissionId, Quarantine, QuarantineReason};
 use redlock_core::runtime::Instant;
 
-use self::rule::{ConnectionFacts, Finding, Stamp, Standing};
+use self::rule::{ConnectionFacts, Finding, Stamp, Standing, difference};
 use crate::message::Reply;
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -145,21 +145,15 @@ impl Gate {
         self.changed.notify(usize::MAX);
     }
 
-    /// Compares the stamp with the one of the last look. Another one ends the admission.
+    /// Compares the stamp and the replication of a server with the last look. A [difference](difference) ends the
+    /// admission.
     ///
     /// Does nothing if the last look has found no stamp.
-    pub(crate) fn compare(&self, stamp: &Reply) {
-        let state = self.state();
-        let Some(known) = &state.stamp else { return };
-        let reason = match stamp {
-            Reply::Bytes(text) if **text == **known => return,
-            Reply::Error(_) => QuarantineReason::NotChecked,
-            // Another client has renewed the stamp.
-            Reply::Bytes(_) => QuarantineReason::Recent,
-            _ => QuarantineReason::DataLost,
-        };
-        drop(state);
-        self.lose(reason);
+    pub(crate) fn compare(&self, stamp: &Reply, replication: &Reply) {
+        let reason = self.state().stamp.as_deref().and_then(|known| difference(known, stamp, replication));
+        if let Some(reason) = reason {
+            self.lose(reason);
+        }
     }
 
     /// Compares the stamp that a look behind a request has found; `None` if the look is not permitted.
@@ -168,7 +162,12 @@ impl Gate {
     pub(crate) fn compare_found(&self, finding: Option<&Finding>) {
         match finding {
             Some(Finding::Stamp(Stamp { renewed: Some(reason), .. })) => self.lose(*reason),
-            Some(Finding::Stamp(stamp)) => self.compare(&Reply::Bytes(stamp.text.to_vec())),
+            Some(Finding::Stamp(stamp)) => {
+                let is_other = self.state().stamp.as_ref().is_some_and(|known| *known != stamp.text);
+                if is_other {
+                    self.lose(QuarantineReason::Recent);
+                }
+            }
             // The connection is admitted without a stamp.
             None => {}
             Some(_) => self.lose(QuarantineReason::NotChecked),
@@ -328,14 +327,16 @@ mod tests {
     }
 
     #[test]
-    fn another_stamp_ends_the_admission() {
-        let gate = admitted();
-        gate.compare(&Reply::Bytes(b"one".to_vec()));
-        assert!(gate.is_admitted());
-        for other in [Reply::Bytes(b"two".to_vec()), Reply::Nil, Reply::Error("NOPERM".into())] {
+    fn a_difference_ends_the_admission() {
+        let reason_after = |stamp: Reply| {
             let gate = admitted();
-            gate.compare(&other);
-            assert!(!gate.is_admitted(), "{other:?}");
-        }
+            gate.compare(&stamp, &Reply::Bytes(b"role:master\r\nmaster_replid2:0\r\n".to_vec()));
+            match gate.admission(|| WAIT, || NOW) {
+                Admission::Quarantined(quarantine) => Some(quarantine.reason),
+                _ => None,
+            }
+        };
+        assert_eq!(None, reason_after(Reply::Bytes(b"one".to_vec())));
+        assert_eq!(Some(QuarantineReason::DataLost), reason_after(Reply::Nil));
     }
 }

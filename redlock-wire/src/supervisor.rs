@@ -197,11 +197,11 @@ impl<C: Connector> Supervisor<C> {
             keeper.apply(hub.gate(), ticket, look, &finding, self.options.runtime.now());
             keeper.read_clock(hub.gate(), reading);
             let behind = if !connection.keeps_order() {
-                Behind::Look(keeper.look(false).longest)
+                Behind::Look(Look { jumped: None, ..keeper.look(false) })
             } else if server.pushes.is_ok() && connection.reports_flushes() {
                 Behind::Nothing
             } else {
-                Behind::Stamp
+                Behind::Comparison
             };
             let are_common = behind != Behind::Nothing && connection.queues_at_first_poll();
             let clock = AtomicBool::new(reading.is_some());

@@ -71,6 +71,7 @@ impl World {
     }
 }
 
+/// A flush and a failback are detected with the next reply, also without notifications.
 #[test]
 fn a_server_counts_again_after_the_quarantine() {
     fn restart(server: &Server, persistence: Persistence) {
@@ -87,23 +88,25 @@ fn a_server_counts_again_after_the_quarantine() {
             server.promote();
         }),
     ];
-    for (name, lose) in losses {
+    let transports = [Transport::Streams, Transport::Bytes];
+    for (transport, (name, lose)) in
+        transports.into_iter().flat_map(|transport| losses.map(|loss| (transport, loss)))
+    {
         for copied in [false, true] {
-            let world = world(Transport::Streams);
+            let world = world(transport);
             assert!(world.is_admitted(), "the server has lost nothing");
             if copied {
                 world.server.copy();
             }
             lose(&world.server);
-            // A flush and a failback are detected with the next reply.
             let (node, client) = (world.node.clone(), world.client.clone());
             world.simulation.block_on(&client, async move {
                 drop(node.call(Request::Inspect("a".into_resource().unwrap())).await);
             });
-            assert!(!world.is_admitted(), "{name}");
+            assert!(!world.is_admitted(), "{name} over {transport:?}");
             // It counts with the first look after the quarantine, which takes a moment.
             world.simulation.run_for(Quarantine::duration(LONGEST_TTL) + Duration::from_millis(100));
-            assert!(world.is_admitted(), "{name}");
+            assert!(world.is_admitted(), "{name} over {transport:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use redlock_core::node::{ClockReading, QuarantineReason};
 use redlock_core::runtime::{Instant, Runtime};
 
 use super::Behind;
-use super::look::{Look, found, read_only};
+use super::look::{Look, comparison, found};
 use crate::clock_rate::MeasuredClock;
 use crate::connection::Connection;
 use crate::first::first;
@@ -78,7 +78,7 @@ impl Checks {
 pub(crate) struct Checked<'a, K> {
     pub(crate) connection: &'a K,
     pub(crate) gate: &'a Gate,
-    /// The check of the stamp that follows each vote.
+    /// The check that follows each vote.
     pub(crate) behind: Behind,
     /// True if the clock of the server is read.
     pub(crate) clock: &'a AtomicBool,
@@ -275,7 +275,7 @@ impl Keeper {
         }
     }
 
-    /// Compares the stamp, if that is sufficient. Returns `true` if no look is necessary.
+    /// Makes a comparison, if that is sufficient. Returns `true` if no look is necessary.
     async fn is_as_before<K: Connection>(&self, over: &Checked<'_, K>, runtime: &dyn Runtime) -> bool {
         let gate = over.gate;
         if gate.is_look_due() || !gate.is_admitted() || !gate.knows_stamp() || over.behind != Behind::Nothing
@@ -283,11 +283,11 @@ impl Keeper {
             return false;
         }
         // If there is no reply, the connection ends. Another check follows with the next one.
-        let Ok((replies, reading)) = over.timed(vec![read_only::<K>(self.stamp)], runtime).await else {
+        let Ok((replies, reading)) = over.timed(comparison::<K>(self.stamp).into(), runtime).await else {
             return true;
         };
-        if let [stamp] = &replies[..] {
-            gate.compare(stamp);
+        if let [stamp, replication] = &replies[..] {
+            gate.compare(stamp, replication);
         }
         self.read_clock(gate, reading);
         gate.is_admitted()

@@ -6,21 +6,32 @@ use redlock_core::node::QuarantineReason;
 
 use crate::commands::CACHING;
 use crate::connection::Connection;
-use crate::gate::rule::{Finding, Stamp};
+use crate::gate::rule::{Finding, Stamp, is_forgotten};
 use crate::message::{Command, Failure, Reply};
 use crate::script::{Script, script};
 use crate::stamp::StampKey;
-use crate::text::{field, sanitize};
+use crate::text::{field, is_denied, sanitize};
 
 pub(crate) static LOOK: Script = script!("../scripts/admission.lua");
 
 /// Returns the command that reads the stamp, and nothing else.
-pub(crate) fn read_only<C: Connection>(stamp: StampKey) -> C::Packed {
+fn read_only<C: Connection>(stamp: StampKey) -> C::Packed {
     C::pack(Command::Other { name: "GET", args: &[&stamp.name()] })
 }
 
+/// Returns the commands of a [comparison](crate::gate::Gate::compare).
+///
+/// They cost a server a tenth of a look.
+pub(crate) fn comparison<C: Connection>(stamp: StampKey) -> [C::Packed; 2] {
+    [read_only::<C>(stamp), info::<C>(b"replication")]
+}
+
+fn info<C: Connection>(section: &[u8]) -> C::Packed {
+    C::pack(Command::Other { name: "INFO", args: &[section] })
+}
+
 /// One look.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) stamp: StampKey,
     /// The longest TTL of this program in milliseconds.
@@ -73,9 +84,8 @@ pub(crate) async fn found<C: Connection>(connection: &C, replies: &[Reply]) -> R
     match read(replies) {
         Some(finding) => Ok(finding),
         None => {
-            let info = |section| C::pack(Command::Other { name: "INFO", args: &[section] });
-            let sections = [b"server".as_slice(), b"replication"].map(info);
-            Ok(without_stamp(&connection.pipeline(sections.into()).await?))
+            let sections = vec![info::<C>(b"server"), info::<C>(b"replication")];
+            Ok(without_stamp(&connection.pipeline(sections).await?))
         }
     }
 }
@@ -133,18 +143,11 @@ fn without_stamp(replies: &[Reply]) -> Finding {
     match (uptime, past, field(&replication, "role")) {
         (_, _, Some("slave")) => Finding::Replica,
         (Some(seconds), Some(past), Some(_)) => {
-            let promoted = past.bytes().any(|digit| digit != b'0');
-            Finding::Uptime { uptime: Duration::from_secs(seconds), promoted }
+            let uptime = Duration::from_secs(seconds);
+            Finding::Uptime { uptime, promoted: !is_forgotten(past) }
         }
         _ => Finding::Nothing,
     }
-}
-
-/// Returns whether access rules deny the look: the key, the script, or a command in it.
-fn is_denied(message: &str) -> bool {
-    ["NOPERM", "ERR unknown command", "ACL failure", "can't run this command"]
-        .iter()
-        .any(|sign| message.contains(sign))
 }
 
 #[cfg(test)]

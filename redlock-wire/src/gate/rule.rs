@@ -6,6 +6,9 @@ use std::time::Duration;
 use redlock_core::node::{ClockReading, Quarantine, QuarantineReason, ServerClock};
 use redlock_core::runtime::Instant;
 
+use crate::message::Reply;
+use crate::text::{field, is_denied};
+
 /// The difference of two times that belong to one event.
 const SAME_TIME: Duration = Duration::from_secs(1);
 
@@ -58,6 +61,43 @@ impl Stamp {
     fn is_vouched(&self) -> bool {
         self.since() == Some(0)
     }
+}
+
+/// Returns why the votes of a server do not count any more, from a comparison with the stamp that the last look has found.
+///
+/// `stamp` and `replication` are the replies to `GET` and `INFO replication`. A server that was a replica meanwhile may have
+/// an older copy of the same stamp; its former replication identifier is another one.
+pub(crate) fn difference(known: &[u8], stamp: &Reply, replication: &Reply) -> Option<QuarantineReason> {
+    match stamp {
+        Reply::Bytes(text) if **text == *known => {}
+        Reply::Error(_) => return Some(QuarantineReason::NotChecked),
+        // Another client has renewed the stamp.
+        Reply::Bytes(_) => return Some(QuarantineReason::Recent),
+        _ => return Some(QuarantineReason::DataLost),
+    }
+    let info = match replication {
+        Reply::Bytes(info) => String::from_utf8_lossy(info),
+        // A proxy denies what the server permits to the script of a look.
+        Reply::Error(error) if is_denied(error) => return None,
+        _ => return Some(QuarantineReason::NotChecked),
+    };
+    match (field(&info, "role"), field(&info, "master_replid2")) {
+        (Some("master"), Some(past)) if past.as_bytes() == replid2(known) || is_forgotten(past) => None,
+        (Some("master"), Some(_)) => Some(QuarantineReason::Promoted),
+        (Some("slave"), _) => Some(QuarantineReason::Replica),
+        _ => Some(QuarantineReason::NotChecked),
+    }
+}
+
+/// Returns the former replication identifier in a stamp.
+fn replid2(stamp: &[u8]) -> &[u8] {
+    stamp.split(|byte| *byte == b' ').nth(2).unwrap_or_default()
+}
+
+/// Returns whether a former replication identifier is that of a server that was never promoted, or so long ago that it has
+/// forgotten it.
+pub(crate) fn is_forgotten(replid2: &str) -> bool {
+    replid2.bytes().all(|digit| digit == b'0')
 }
 
 /// The knowledge of this process about the server of a node. It outlives connections.
@@ -394,6 +434,34 @@ mod tests {
         assert_eq!(out(5), left(&uptime(99, false), memory, flushed, 100), "a flush that was reported");
         assert_eq!(out(10), left(&Finding::Nothing, memory, facts(100, NEW), 100));
         assert_eq!(None, left(&Finding::Nothing, memory, facts(90, NEW), 100));
+    }
+
+    #[test]
+    fn another_stamp_or_another_past_of_a_server_is_a_difference() {
+        let bytes = |text: &str| Reply::Bytes(text.into());
+        let error = |text: &str| Reply::Error(text.into());
+        let info = |role, past| bytes(&format!("# Replication\r\nrole:{role}\r\nmaster_replid2:{past}\r\n"));
+        let known = "1 run 0a0 5 1000";
+        let of = |stamp, replication| difference(known.as_bytes(), &stamp, &replication);
+        for (stamp, reason) in [
+            (bytes(known), None),
+            (bytes("1 run 0a0 6 1000"), Some(QuarantineReason::Recent)),
+            (Reply::Nil, Some(QuarantineReason::DataLost)),
+            (error("NOPERM"), Some(QuarantineReason::NotChecked)),
+        ] {
+            assert_eq!(reason, of(stamp.clone(), info("master", "0a0")), "{stamp:?}");
+        }
+        for (replication, reason) in [
+            (info("master", "000"), None),
+            (info("master", "0b0"), Some(QuarantineReason::Promoted)),
+            (info("slave", "0a0"), Some(QuarantineReason::Replica)),
+            (error("ERR unknown command 'INFO'"), None),
+            (error("BUSY Redis is busy running a script"), Some(QuarantineReason::NotChecked)),
+            (bytes(""), Some(QuarantineReason::NotChecked)),
+            (bytes("role:master"), Some(QuarantineReason::NotChecked)),
+        ] {
+            assert_eq!(reason, of(bytes(known), replication.clone()), "{replication:?}");
+        }
     }
 
     #[test]

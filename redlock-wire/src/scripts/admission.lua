@@ -4,12 +4,13 @@
 -- Returns {cause, age, longest TTL, stamp}; times in milliseconds. Cause: 0 if the stamp belongs to the server, 1 if it
 -- was missing, 2 if the server was restarted, 3 if it was promoted, 4 if its clock was set back, 5 if it has jumped since.
 -- {-1}: the server is a replica. {-2}: the stamp of a later version.
-local function field(section, name)
-    return string.match(redis.call('INFO', section), '\n' .. name .. ':([^\r\n]*)')
+local function field(info, name)
+    return string.match(info, '\n' .. name .. ':([^\r\n]*)')
 end
-if field('replication', 'role') ~= 'master' then return {-1} end
-local run_id, replid2 = field('server', 'run_id'), field('replication', 'master_replid2')
-local now = math.floor(tonumber(field('server', 'server_time_usec')) / 1000)
+local replication, server = redis.call('INFO', 'replication'), redis.call('INFO', 'server')
+if field(replication, 'role') ~= 'master' then return {-1} end
+local run_id, replid2 = field(server, 'run_id'), field(replication, 'master_replid2')
+local now = math.floor(tonumber(field(server, 'server_time_usec')) / 1000)
 local stamp = redis.pcall('GET', KEYS[1])
 if type(stamp) == 'table' then return stamp end
 stamp = stamp or ''

@@ -16,11 +16,11 @@ use crate::report::Goal;
 pub(super) enum Client {
     /// A flush is pushed before later replies, so no check follows a vote.
     Redis,
-    /// The stamp is read behind each vote.
+    /// The stamp and the role of the server are read behind each vote.
     RedisResp2,
     /// A look follows each vote.
     RedisBorrowed,
-    /// The stamp is read behind each vote. Votes that are sent together have one read in common.
+    /// The same. Votes that are sent together have one check in common.
     Fred,
     /// A look follows each vote.
     FredBorrowed,

@@ -201,14 +201,20 @@ pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>
     a_majority_that_loses::<A>(&servers, flush, QuarantineReason::DataLost).await;
 }
 
+/// Returns a client to which servers push nothing.
+async fn without_pushes<A: Adapter>(servers: &[RedisServer]) -> Redlock {
+    for server in servers {
+        server.command(&["ACL", "SETUSER", "old", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"]);
+    }
+    let redlock = guarded::<A>(servers.iter().map(|server| server.url().replace("//", "//old:secret@")));
+    all_up(&redlock).await;
+    redlock
+}
+
 pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
     let servers = three();
     let (holder, vouching) = (vouched::<A>(&servers).await, vouched::<A>(&servers).await);
-    for server in &servers {
-        server.command(&["ACL", "SETUSER", "old", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"]);
-    }
-    let other = guarded::<A>(servers.iter().map(|server| server.url().replace("//", "//old:secret@")));
-    all_up(&other).await;
+    let other = without_pushes::<A>(&servers).await;
     for round in 0..10 {
         let guard = holder.lock("a", LONGEST).await.unwrap();
         granted_by_all(&guard).await;
@@ -225,7 +231,28 @@ pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
 pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A: Adapter>() {
     let servers = three();
     let clients = [vouched::<A>(&servers).await, vouched::<A>(&servers).await];
-    a_majority_fails_back_between(clients, &servers, A::REPORTS_FLUSH).await;
+    a_majority_fails_back_between(clients, &servers).await;
+}
+
+pub(crate) async fn a_failover_and_back_is_noticed_without_pushes<A: Adapter>() {
+    let servers = three();
+    let clients = [vouched::<A>(&servers).await, without_pushes::<A>(&servers).await];
+    a_majority_fails_back_between(clients, &servers).await;
+}
+
+/// Such a server is not flushed, so nothing is pushed.
+pub(crate) async fn a_replica_that_is_promoted_before_it_has_copied_its_master_is_noticed<A: Adapter>() {
+    let servers = three();
+    let redlock = vouched::<A>(&servers).await;
+    for server in &servers[..2] {
+        server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        server.command(&["REPLICAOF", "NO", "ONE"]);
+    }
+    let promoted = Some(QuarantineReason::Promoted);
+    let noticed = async || reasons(&redlock.health().await) == [promoted, promoted, None];
+    eventually("the promotions are noticed", QUARANTINE_LIMIT, noticed).await;
+    no_second_holder(&redlock, "the promotions").await;
+    all_count(&redlock).await;
 }
 
 /// Temporarily makes a server the replica of another one. Afterwards it has the data of that server.
@@ -237,12 +264,8 @@ fn copy(to: &RedisServer, from: &RedisServer) {
     to.command(&["REPLICAOF", "NO", "ONE"]);
 }
 
-/// Turns a majority into replicas and back into masters. Without notifications, this is detected within a second.
-pub(super) async fn a_majority_fails_back_between(
-    [holder, other]: [Redlock; 2],
-    servers: &[RedisServer],
-    is_noticed_at_once: bool,
-) {
+/// Turns a majority into replicas and back into masters.
+pub(super) async fn a_majority_fails_back_between([holder, other]: [Redlock; 2], servers: &[RedisServer]) {
     let replicas = RedisServer::start_many(2);
     for server in servers.iter().chain(&replicas) {
         server.command(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
@@ -257,19 +280,15 @@ pub(super) async fn a_majority_fails_back_between(
         copy(server, replica);
         assert_eq!(["redlock:admission"], server.keys()[..], "the stamp only");
     }
-    if is_noticed_at_once {
-        no_second_holder(&other, "the failback").await;
-    }
+    no_second_holder(&other, "the failback").await;
     let are_masters = async || {
         let reasons = reasons(&other.health().await);
         let passing = |reason: &QuarantineReason| {
             matches!(reason, QuarantineReason::Replica | QuarantineReason::NotChecked)
         };
-        let quarantined = reasons.iter().flatten().count();
-        (is_noticed_at_once || quarantined >= 2) && !reasons.iter().flatten().any(passing)
+        !reasons.iter().flatten().any(passing)
     };
-    eventually("the servers are masters again, and the failback is detected", QUARANTINE_LIMIT, are_masters)
-        .await;
+    eventually("the servers are masters again", QUARANTINE_LIMIT, are_masters).await;
     no_second_holder(&other, "the failback").await;
     drop(guard);
 }

@@ -36,5 +36,22 @@ pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>
 
 pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A: Adapter>() {
     let servers = RedisServer::start_many(3);
-    a_majority_fails_back_between(two::<A>(&servers).await, &servers, true).await;
+    a_majority_fails_back_between(two::<A>(&servers).await, &servers).await;
+}
+
+pub(crate) async fn a_flush_of_the_scripts_denies_no_vote<A: Adapter>() {
+    let servers = RedisServer::start_many(3);
+    let redlock = client::<A>(&servers).await;
+    let guard = redlock.lock("a", LONGEST).await.unwrap();
+    let flush_scripts = || {
+        for server in &servers {
+            server.command(&["SCRIPT", "FLUSH"]);
+        }
+    };
+    for _ in 0..10 {
+        flush_scripts();
+        guard.extend(LONGEST).await.unwrap();
+        flush_scripts();
+        redlock.lock("b", LONGEST).try_now().await.unwrap().unwrap().release().await.unwrap();
+    }
 }
