@@ -64,7 +64,12 @@ impl redlock_wire::Connection for BorrowedConnection {
     /// Other commands of the application may come between them. That is permitted, because a borrowed client receives no
     /// pushes. fred queues a command at its first poll, so the order is kept.
     async fn pipeline(&self, requests: Vec<Packed>) -> Result<Vec<Reply>, Failure> {
-        try_join_all(requests.into_iter().map(|request| self.call(request))).await
+        let calls = requests.into_iter().enumerate().map(|(index, request)| async move {
+            let reply = self.call(request).await;
+            // The commands before one that was not sent may have been sent.
+            if index == 0 { reply } else { reply.map_err(|failure| Failure::maybe_sent(&failure.message)) }
+        });
+        try_join_all(calls).await
     }
 
     fn keeps_order(&self) -> bool {

@@ -185,18 +185,20 @@ impl<K: Connection> Link<K> {
         if replies.len() != sent {
             return Err(Failure::maybe_sent("unexpected number of replies"));
         }
+        self.apply_clock(checks, clock, runtime);
         if let (Behind::Look(look), [found]) = (checks.behind, &replies[votes..])
             && is_unknown_script(found)
         {
+            // Over another socket, too, it is behind the votes: a server that has lost them has another stamp or identity.
+            let found = self.connection.pipeline(look.commands::<K>()).await;
             replies.truncate(votes);
-            replies.extend(self.connection.pipeline(look.commands::<K>()).await?);
+            replies.extend(found.map_err(Failure::of_another_command)?);
         }
         match (checks.behind, &replies[votes..]) {
             (Behind::Comparison, [stamp, replication]) => gate.compare(stamp, replication),
             (Behind::Look(_), found) => gate.compare_found(look::read(found).as_ref()),
             _ => {}
         }
-        self.apply_clock(checks, clock, runtime);
         replies.truncate(votes);
         Ok(replies)
     }

@@ -59,6 +59,8 @@ pub(crate) struct Behavior {
     /// If `true`, requests fail at once. Only these failures reveal the lost connection.
     pub(crate) fails: bool,
     pub(crate) knows_scripts: bool,
+    /// True if the client gives up an `EVAL` before it sends it.
+    pub(crate) gives_up_eval: bool,
     pub(crate) info: Reply,
     pub(crate) set: Reply,
     pub(crate) get: Reply,
@@ -97,6 +99,7 @@ impl Default for Behavior {
             holds: false,
             fails: false,
             knows_scripts: true,
+            gives_up_eval: false,
             info,
             set,
             get,
@@ -288,6 +291,9 @@ impl Connection for FakeConnection {
                 return self.wait_for_reply().await;
             }
             self.fake.wait(|fake| !fake.behavior().holds).await;
+            if names == ["EVAL"] && behavior.gives_up_eval {
+                return Err(Failure::not_sent("gone"));
+            }
         }
         if names.contains(&"PTTL") {
             self.fake.hub().changed(behavior.pushed);

@@ -145,8 +145,8 @@ impl Gate {
         self.changed.notify(usize::MAX);
     }
 
-    /// Compares the stamp and the replication of a server with the last look. A [difference](difference) ends the
-    /// admission.
+    /// Compares the replies to `GET` of the stamp and `INFO replication` with the last look. A [difference](difference)
+    /// ends the admission.
     ///
     /// Does nothing if the last look has found no stamp.
     pub(crate) fn compare(&self, stamp: &Reply, replication: &Reply) {
@@ -168,9 +168,9 @@ impl Gate {
                     self.lose(QuarantineReason::Recent);
                 }
             }
-            // The connection is admitted without a stamp.
-            None => {}
-            Some(_) => self.lose(QuarantineReason::NotChecked),
+            // Without a stamp, the connection was admitted without this right.
+            None if !self.knows_stamp() => {}
+            Some(_) | None => self.lose(QuarantineReason::NotChecked),
         }
     }
 
@@ -317,7 +317,12 @@ mod tests {
             gate.compare_found(finding.as_ref());
             gate.is_admitted()
         };
-        assert!(is_admitted_after(Some(stamp(b"one", None))) && is_admitted_after(None));
+        assert!(is_admitted_after(Some(stamp(b"one", None))));
+        assert!(!is_admitted_after(None), "the right was taken away");
+        let without_stamp = Gate::default();
+        without_stamp.apply(without_stamp.begin(NOW), intact(WAIT), None, WAIT, NOW);
+        without_stamp.compare_found(None);
+        assert!(without_stamp.is_admitted());
         assert!(!is_admitted_after(Some(stamp(b"one", Some(QuarantineReason::DataLost)))));
         assert!(!is_admitted_after(Some(stamp(b"two", None))));
         assert!(!is_admitted_after(Some(Finding::Replica)));

@@ -5,13 +5,6 @@ pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
-/// Returns whether an error reply means that the command is never permitted, directly or in a script.
-pub(crate) fn is_denied(error: &str) -> bool {
-    ["NOPERM", "ERR unknown command", "ACL failure", "can't run this command"]
-        .iter()
-        .any(|sign| error.contains(sign))
-}
-
 /// Returns the part of a message that is fit for reports and logs.
 ///
 /// The result is one line of limited length, without command arguments and advice about commands. Unprintable

@@ -266,7 +266,7 @@ macro_rules! __cases {
                 a_flush_is_noticed_without_pushes
                 a_majority_that_fails_over_and_back_grants_no_second_lock
                 a_failover_and_back_is_noticed_without_pushes
-                a_replica_that_is_promoted_before_it_has_copied_its_master_is_noticed
+                a_replica_that_is_promoted_before_it_has_synchronized_is_noticed
                 servers_may_restart_one_after_another
                 without_rights_to_the_stamp_the_uptime_counts
                 a_stamp_of_a_later_version_is_not_overwritten

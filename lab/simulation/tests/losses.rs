@@ -71,7 +71,7 @@ impl World {
     }
 }
 
-/// A flush and a failback are detected with the next reply, also without notifications.
+/// A failback is detected with the next reply, even without notifications.
 #[test]
 fn a_server_counts_again_after_the_quarantine() {
     fn restart(server: &Server, persistence: Persistence) {

@@ -286,9 +286,8 @@ impl Keeper {
         let Ok((replies, reading)) = over.timed(comparison::<K>(self.stamp).into(), runtime).await else {
             return true;
         };
-        if let [stamp, replication] = &replies[..] {
-            gate.compare(stamp, replication);
-        }
+        let [stamp, replication] = &replies[..] else { return false };
+        gate.compare(stamp, replication);
         self.read_clock(gate, reading);
         gate.is_admitted()
     }

@@ -10,7 +10,7 @@ use crate::gate::rule::{Finding, Stamp, is_forgotten};
 use crate::message::{Command, Failure, Reply};
 use crate::script::{Script, script};
 use crate::stamp::StampKey;
-use crate::text::{field, is_denied, sanitize};
+use crate::text::{field, sanitize};
 
 pub(crate) static LOOK: Script = script!("../scripts/admission.lua");
 
@@ -148,6 +148,13 @@ fn without_stamp(replies: &[Reply]) -> Finding {
         }
         _ => Finding::Nothing,
     }
+}
+
+/// Returns whether access rules deny the look: the key, the script, or a command in it.
+fn is_denied(message: &str) -> bool {
+    ["NOPERM", "ERR unknown command", "ACL failure", "can't run this command"]
+        .iter()
+        .any(|sign| message.contains(sign))
 }
 
 #[cfg(test)]

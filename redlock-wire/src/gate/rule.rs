@@ -7,7 +7,7 @@ use redlock_core::node::{ClockReading, Quarantine, QuarantineReason, ServerClock
 use redlock_core::runtime::Instant;
 
 use crate::message::Reply;
-use crate::text::{field, is_denied};
+use crate::text::field;
 
 /// The difference of two times that belong to one event.
 const SAME_TIME: Duration = Duration::from_secs(1);
@@ -48,13 +48,12 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// Returns the server's `run_id`.
     fn run(&self) -> &[u8] {
-        self.text.split(|byte| *byte == b' ').nth(1).unwrap_or_default()
+        part(&self.text, RUN)
     }
 
     /// Returns the time since which the server has lost nothing, in milliseconds since the Unix epoch by its clock.
     fn since(&self) -> Option<u64> {
-        let digits = self.text.split(|byte| *byte == b' ').nth(3)?;
-        std::str::from_utf8(digits).ok()?.parse().ok()
+        std::str::from_utf8(part(&self.text, SINCE)).ok()?.parse().ok()
     }
 
     /// Returns whether an operator has vouched for the data.
@@ -65,8 +64,8 @@ impl Stamp {
 
 /// Returns why the votes of a server do not count any more, from a comparison with the stamp that the last look has found.
 ///
-/// `stamp` and `replication` are the replies to `GET` and `INFO replication`. A server that was a replica meanwhile may have
-/// an older copy of the same stamp; its former replication identifier is another one.
+/// `stamp` and `replication` are the replies to `GET` of the stamp and `INFO replication`. A server that was a replica
+/// meanwhile may have an older copy of the same stamp. Its `master_replid2` then differs from the one in the stamp.
 pub(crate) fn difference(known: &[u8], stamp: &Reply, replication: &Reply) -> Option<QuarantineReason> {
     match stamp {
         Reply::Bytes(text) if **text == *known => {}
@@ -77,25 +76,30 @@ pub(crate) fn difference(known: &[u8], stamp: &Reply, replication: &Reply) -> Op
     }
     let info = match replication {
         Reply::Bytes(info) => String::from_utf8_lossy(info),
-        // A proxy denies what the server permits to the script of a look.
-        Reply::Error(error) if is_denied(error) => return None,
+        // The server has permitted `INFO` to the script of the look, but a proxy does not know it.
+        Reply::Error(error) if error.starts_with("ERR unknown command") => return None,
         _ => return Some(QuarantineReason::NotChecked),
     };
-    match (field(&info, "role"), field(&info, "master_replid2")) {
-        (Some("master"), Some(past)) if past.as_bytes() == replid2(known) || is_forgotten(past) => None,
-        (Some("master"), Some(_)) => Some(QuarantineReason::Promoted),
-        (Some("slave"), _) => Some(QuarantineReason::Replica),
-        _ => Some(QuarantineReason::NotChecked),
+    if field(&info, "role") == Some("slave") {
+        return Some(QuarantineReason::Replica);
     }
+    // A proxy that replies to `INFO` itself may leave it out.
+    let past = field(&info, "master_replid2")?;
+    let is_known = past.as_bytes() == part(known, REPLID2) || is_forgotten(past);
+    (!is_known).then_some(QuarantineReason::Promoted)
 }
 
-/// Returns the former replication identifier in a stamp.
-fn replid2(stamp: &[u8]) -> &[u8] {
-    stamp.split(|byte| *byte == b' ').nth(2).unwrap_or_default()
+/// The positions of parts of a stamp.
+const RUN: usize = 1;
+const REPLID2: usize = 2;
+const SINCE: usize = 3;
+
+/// Returns a part of a stamp by its position.
+fn part(stamp: &[u8], position: usize) -> &[u8] {
+    stamp.split(|byte| *byte == b' ').nth(position).unwrap_or_default()
 }
 
-/// Returns whether a former replication identifier is that of a server that was never promoted, or so long ago that it has
-/// forgotten it.
+/// Returns whether a `master_replid2` is all zeros: the server was never promoted, or has forgotten its promotion.
 pub(crate) fn is_forgotten(replid2: &str) -> bool {
     replid2.bytes().all(|digit| digit == b'0')
 }
@@ -457,8 +461,10 @@ mod tests {
             (info("slave", "0a0"), Some(QuarantineReason::Replica)),
             (error("ERR unknown command 'INFO'"), None),
             (error("BUSY Redis is busy running a script"), Some(QuarantineReason::NotChecked)),
-            (bytes(""), Some(QuarantineReason::NotChecked)),
-            (bytes("role:master"), Some(QuarantineReason::NotChecked)),
+            (error("NOPERM No permissions to run the 'info' command"), Some(QuarantineReason::NotChecked)),
+            (Reply::Nil, Some(QuarantineReason::NotChecked)),
+            (Reply::Array(Vec::new()), Some(QuarantineReason::NotChecked)),
+            (bytes(""), None),
         ] {
             assert_eq!(reason, of(bytes(known), replication.clone()), "{replication:?}");
         }

@@ -24,7 +24,7 @@ if not stamped_run_id then
 elseif stamped_run_id ~= run_id then
     cause = 2
 elseif stamped_replid2 ~= replid2 and string.find(replid2, '[^0]') then
-    -- Zeros mean: never promoted, or so long ago that the server has forgotten it.
+    -- Zeros mean that the server was never promoted, or has forgotten its promotion.
     cause = 3
 elseif since > now then
     cause = 4

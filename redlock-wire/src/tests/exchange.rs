@@ -197,7 +197,7 @@ async fn votes_count_although_the_clock_must_not_be_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vote_without_the_reading_that_was_permitted_before_does_not_count() {
-    // With pushes in order, only the clock is read behind a vote, and otherwise the stamp and the role, too.
+    // With pushes in order, only the clock is read behind a vote, and otherwise the stamp and `INFO`, too.
     for reports_flushes in [false, true] {
         let (fake, node) = checked_node();
         fake.is(|behavior| {
@@ -226,6 +226,9 @@ async fn a_look_behind_a_vote_is_sent_in_full_if_the_server_has_lost_its_script(
         assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
         assert_eq!(vec!["SET", "EVALSHA", "TIME", "EVAL"], fake.calls());
     }
+    fake.is(|behavior| behavior.gives_up_eval = true);
+    let error = lock(&node).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unknown, error.kind(), "the vote was sent: {error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,11 +16,11 @@ use crate::report::Goal;
 pub(super) enum Client {
     /// A flush is pushed before later replies, so no check follows a vote.
     Redis,
-    /// The stamp and the role of the server are read behind each vote.
+    /// `GET` of the stamp and `INFO replication` follow each vote.
     RedisResp2,
     /// A look follows each vote.
     RedisBorrowed,
-    /// The same. Votes that are sent together have one check in common.
+    /// Same as [`RedisResp2`](Self::RedisResp2). Votes that are sent together have one check in common.
     Fred,
     /// A look follows each vote.
     FredBorrowed,

@@ -240,8 +240,8 @@ pub(crate) async fn a_failover_and_back_is_noticed_without_pushes<A: Adapter>() 
     a_majority_fails_back_between(clients, &servers).await;
 }
 
-/// Such a server is not flushed, so nothing is pushed.
-pub(crate) async fn a_replica_that_is_promoted_before_it_has_copied_its_master_is_noticed<A: Adapter>() {
+/// A replica that has not synchronized keeps its keys, so the server pushes nothing.
+pub(crate) async fn a_replica_that_is_promoted_before_it_has_synchronized_is_noticed<A: Adapter>() {
     let servers = three();
     let redlock = vouched::<A>(&servers).await;
     for server in &servers[..2] {
