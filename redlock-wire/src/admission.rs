@@ -8,9 +8,9 @@
 //! - The look is part of the handshake, so a connection is checked before it is used. Replies over it come from the
 //!   server that was checked: a restart closes it.
 //! - A flush is pushed to the connection before the reply to any later request. A full synchronization of a replica is
-//!   such a flush. If pushes do not come in order, a [comparison](look::comparison) follows each vote: `GET` of the stamp
-//!   and `INFO replication` show a flush, and a promotion since the last look. If the connection may change its socket, a
-//!   whole look follows instead. Several votes may have [one check in common](crate::common_check).
+//!   such a flush. If pushes do not come in order, a [comparison](comparison) with the last look follows each vote: the
+//!   stamp and `INFO replication` show a flush, and a promotion. If the connection may change its socket, a whole look
+//!   follows instead. Several votes may have [one check in common](crate::common_check).
 //! - Once a second, the [keeper](keeper) compares if no check follows votes, and otherwise looks. It also looks after the
 //!   wait, and after a push.
 //! - A server whose wall clock jumps ahead loses locks. The [clock](crate::clock) is read behind each vote and by each
@@ -18,6 +18,8 @@
 //!
 //! [`gate`](crate::gate) keeps the decisions, which [`rule`](crate::gate::rule) makes. The files here do the I/O.
 
+pub(crate) mod checked;
+pub(crate) mod comparison;
 pub(crate) mod keeper;
 pub(crate) mod look;
 
@@ -29,7 +31,7 @@ use crate::stamp::STAMP;
 pub(crate) enum Behind {
     /// None: a flush is reported before the reply to any later request.
     Nothing,
-    /// `GET` of the stamp and `INFO replication`: a flush is not reported in order.
+    /// A comparison with the last look: a flush is not reported in order.
     Comparison,
     /// This look: the connection may change its socket.
     Look(Look),

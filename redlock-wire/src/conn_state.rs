@@ -18,7 +18,8 @@ use redlock_core::node::{ConnectionId, QuarantineReason, ServerId};
 use redlock_core::runtime::{Instant, Runtime};
 
 use crate::admission::Behind;
-use crate::admission::keeper::{Checked, Checks, Clock};
+use crate::admission::checked::{Checked, Clock};
+use crate::admission::keeper::Checks;
 use crate::admission::look;
 use crate::common_check::CommonCheck;
 use crate::connection::Connection;
@@ -27,7 +28,6 @@ use crate::message::{Failure, Reply};
 use crate::native;
 use crate::push::Hub;
 use crate::request::{Dialect, Step};
-use crate::script::is_unknown_script;
 use crate::socket::{Observation, SocketHandle};
 use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry;
@@ -174,32 +174,25 @@ impl<K: Connection> Link<K> {
         checks: &Checks,
         runtime: &dyn Runtime,
     ) -> Result<Vec<Reply>, Failure> {
-        let (gate, votes) = (self.hub.gate(), requests.len());
-        match checks.behind {
-            Behind::Nothing => {}
-            Behind::Comparison => requests.extend(look::comparison::<K>(checks.keeper.stamp)),
-            Behind::Look(look) => requests.push(look.short::<K>()),
-        }
-        let sent = requests.len();
-        let (mut replies, clock) = self.checked(checks).send(requests).await?;
-        if replies.len() != sent {
-            return Err(Failure::maybe_sent("unexpected number of replies"));
-        }
+        let (gate, checked) = (self.hub.gate(), self.checked(checks));
+        let (replies, clock) = match checks.behind {
+            Behind::Nothing => checked.send(requests).await?,
+            Behind::Comparison => {
+                let (replies, compared) = checked.compare(requests, checks.keeper.stamp).await?;
+                gate.compare(&compared);
+                (replies, checked.clock_in(&compared))
+            }
+            Behind::Look(look) => {
+                let count = requests.len();
+                requests.push(look.short::<K>());
+                let (replies, clock) = checked.send(requests).await?;
+                self.apply_clock(checks, clock, runtime);
+                let (replies, found) = checked.with_script(replies, count, || look.full::<K>()).await?;
+                gate.compare_found(look::read(&[found]).as_ref());
+                return Ok(replies);
+            }
+        };
         self.apply_clock(checks, clock, runtime);
-        if let (Behind::Look(look), [found]) = (checks.behind, &replies[votes..])
-            && is_unknown_script(found)
-        {
-            // Over another socket, too, it is behind the votes: a server that has lost them has another stamp or identity.
-            let found = self.connection.pipeline(look.commands::<K>()).await;
-            replies.truncate(votes);
-            replies.extend(found.map_err(Failure::of_another_command)?);
-        }
-        match (checks.behind, &replies[votes..]) {
-            (Behind::Comparison, [stamp, replication]) => gate.compare(stamp, replication),
-            (Behind::Look(_), found) => gate.compare_found(look::read(found).as_ref()),
-            _ => {}
-        }
-        replies.truncate(votes);
         Ok(replies)
     }
 

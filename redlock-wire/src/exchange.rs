@@ -145,7 +145,7 @@ impl<C: Connector> InFlight<C> {
         let runtime = &self.node.options.runtime;
         let call = |name, script| self.link.request(args.call::<C::Connection>(name, script), true, runtime);
         let mut reply = call("EVALSHA", &script.sha).await;
-        if reply.as_ref().is_ok_and(is_unknown_script) {
+        if is_unknown_script(&reply) {
             reply = call("EVAL", script.text).await;
         }
         reply::holding(reply.map_err(|failure| reply::unanswered(&failure))?, resource)

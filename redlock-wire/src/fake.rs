@@ -18,6 +18,7 @@ use crate::message::{Command, Failure, Reply};
 use crate::push::Hub;
 use crate::sentinels::Sentinels;
 use crate::socket::SocketHandle;
+use crate::stamp::STAMP;
 
 /// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,8 +60,8 @@ pub(crate) struct Behavior {
     /// If `true`, requests fail at once. Only these failures reveal the lost connection.
     pub(crate) fails: bool,
     pub(crate) knows_scripts: bool,
-    /// True if the client gives up an `EVAL` before it sends it.
-    pub(crate) gives_up_eval: bool,
+    /// True if the client gives up a look that is sent alone, before it sends it.
+    pub(crate) gives_up_look: bool,
     pub(crate) info: Reply,
     pub(crate) set: Reply,
     pub(crate) get: Reply,
@@ -87,9 +88,7 @@ pub(crate) struct Behavior {
 
 impl Default for Behavior {
     fn default() -> Self {
-        let info = Reply::Bytes(
-            b"redis_version:7.0.15\r\nrun_id:fake\r\nrole:master\r\nmaster_replid2:0\r\n".to_vec(),
-        );
+        let info = Reply::Bytes(b"redis_version:7.0.15\r\nrun_id:fake\r\n".to_vec());
         let client = Some(Reply::Bytes(b"OK".to_vec()));
         let (set, get, pttl) = (Reply::Nil, Reply::Nil, Reply::Int(-2));
         Self {
@@ -99,7 +98,7 @@ impl Default for Behavior {
             holds: false,
             fails: false,
             knows_scripts: true,
-            gives_up_eval: false,
+            gives_up_look: false,
             info,
             set,
             get,
@@ -254,7 +253,16 @@ impl Connection for FakeConnection {
     type Packed = &'static str;
 
     fn pack(command: Command<'_>) -> &'static str {
-        command.name()
+        match command {
+            Command::Other { name, args: [_, _, stamp, arguments @ ..] } if stamp.starts_with(STAMP) => {
+                match (name, arguments) {
+                    (_, []) => COMPARE,
+                    ("EVALSHA", _) => SHORT_LOOK,
+                    _ => LOOK,
+                }
+            }
+            command => command.name(),
+        }
     }
 
     async fn call(&self, name: &'static str) -> Result<Reply, Failure> {
@@ -272,9 +280,12 @@ impl Connection for FakeConnection {
         self.fake.wait(|fake| !fake.behavior().holds).await;
         Ok(match name {
             "SET" => behavior.set,
-            "TIME" => behavior.ahead.map_or_else(|| Reply::Error("NOPERM".into()), time),
+            "TIME" => behavior.time(),
             "GET" => behavior.get,
             "EVALSHA" if !behavior.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
+            COMPARE => behavior.compared(),
+            LOOK if behavior.gives_up_look => return Err(Failure::not_sent("gone")),
+            LOOK => behavior.found(),
             _ => Reply::Int(1),
         })
     }
@@ -291,30 +302,23 @@ impl Connection for FakeConnection {
                 return self.wait_for_reply().await;
             }
             self.fake.wait(|fake| !fake.behavior().holds).await;
-            if names == ["EVAL"] && behavior.gives_up_eval {
-                return Err(Failure::not_sent("gone"));
-            }
         }
         if names.contains(&"PTTL") {
             self.fake.hub().changed(behavior.pushed);
         }
         let sha = || Reply::Bytes(b"sha".to_vec());
-        let stamp = behavior.stamp.map(|text| Reply::Bytes(text.into()));
         let reply = |name| match name {
-            "EVALSHA" if !is_handshake && !behavior.knows_scripts => {
-                Reply::Error("NOSCRIPT No matching script.".into())
-            }
-            "EVAL" => stamp.clone().map_or_else(sha, |text| {
-                Reply::Array(vec![Reply::Int(0), Reply::Int(60_000), Reply::Int(1000), text])
-            }),
-            "GET" => stamp.clone().unwrap_or_else(sha),
+            SHORT_LOOK if !behavior.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
+            LOOK | SHORT_LOOK => behavior.found(),
+            COMPARE => behavior.compared(),
+            "GET" => behavior.stamp.map_or_else(sha, bytes),
             "CLUSTER" => behavior.cluster.clone(),
             "SENTINEL" => behavior.sentinel.clone(),
             "SET" => behavior.set.clone(),
             "INFO" => behavior.info.clone(),
             "CLIENT" => behavior.client.clone().expect("only clients with RESP3 send it"),
             "PTTL" => behavior.pttl.clone(),
-            "TIME" => behavior.ahead.map_or_else(|| Reply::Error("NOPERM".into()), time),
+            "TIME" => behavior.time(),
             _ => sha(),
         };
         Ok(names.into_iter().map(reply).collect())
@@ -351,6 +355,34 @@ impl Command<'_> {
             Self::SetIfAbsent { .. } => "SET",
             Self::Other { name, .. } => name,
         }
+    }
+}
+
+/// The commands of restart admission.
+const COMPARE: &str = "EVALSHA compare";
+const LOOK: &str = "EVAL look";
+const SHORT_LOOK: &str = "EVALSHA look";
+
+fn bytes(text: &str) -> Reply {
+    Reply::Bytes(text.into())
+}
+
+impl Behavior {
+    /// Returns the reply to a look.
+    fn found(&self) -> Reply {
+        let stamp =
+            |text| Reply::Array(vec![Reply::Int(0), Reply::Int(60_000), Reply::Int(1000), bytes(text)]);
+        self.stamp.map_or_else(|| bytes("sha"), stamp)
+    }
+
+    /// Returns the reply to a comparison.
+    fn compared(&self) -> Reply {
+        Reply::Array(vec![self.stamp.map_or(Reply::Nil, bytes), bytes("master"), bytes("0"), self.time()])
+    }
+
+    /// Returns the reply to `TIME`.
+    fn time(&self) -> Reply {
+        self.ahead.map_or_else(|| Reply::Error("NOPERM".into()), time)
     }
 }
 

@@ -145,12 +145,11 @@ impl Gate {
         self.changed.notify(usize::MAX);
     }
 
-    /// Compares the replies to `GET` of the stamp and `INFO replication` with the last look. A [difference](difference)
-    /// ends the admission.
+    /// Applies the reply to a comparison. A [difference](difference) ends the admission.
     ///
     /// Does nothing if the last look has found no stamp.
-    pub(crate) fn compare(&self, stamp: &Reply, replication: &Reply) {
-        let reason = self.state().stamp.as_deref().and_then(|known| difference(known, stamp, replication));
+    pub(crate) fn compare(&self, compared: &Reply) {
+        let reason = self.state().stamp.as_deref().and_then(|known| difference(known, compared));
         if let Some(reason) = reason {
             self.lose(reason);
         }
@@ -335,7 +334,8 @@ mod tests {
     fn a_difference_ends_the_admission() {
         let reason_after = |stamp: Reply| {
             let gate = admitted();
-            gate.compare(&stamp, &Reply::Bytes(b"role:master\r\nmaster_replid2:0\r\n".to_vec()));
+            let [role, replid2] = ["master", "0"].map(|text| Reply::Bytes(text.into()));
+            gate.compare(&Reply::Array(vec![stamp, role, replid2, Reply::Nil]));
             match gate.admission(|| WAIT, || NOW) {
                 Admission::Quarantined(quarantine) => Some(quarantine.reason),
                 _ => None,

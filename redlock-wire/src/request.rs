@@ -123,7 +123,7 @@ impl<'a> ClaimRequest<'a> {
             }
             // Nothing was changed. The script is sent in full, since the server may have lost it.
             (Step::Native(_), Ok(reply)) if dialect.scripts && native::is_rejected(reply) => Some(Step::Eval),
-            (Step::EvalSha, Ok(reply)) if is_unknown_script(reply) => Some(Step::Eval),
+            (Step::EvalSha, reply) if is_unknown_script(reply) => Some(Step::Eval),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use redlock_core::node::{Claim, Ttl};
 use smallvec::SmallVec;
 
 use crate::connection::Connection;
-use crate::message::{Command, Reply};
+use crate::message::{Command, Failure, Reply};
 
 /// A Lua script, called by the SHA-1 of its text.
 pub(crate) struct Script {
@@ -28,8 +28,8 @@ macro_rules! script {
 pub(crate) use script;
 
 /// Returns whether the server does not know the called script.
-pub(crate) fn is_unknown_script(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(message) if message.starts_with("NOSCRIPT"))
+pub(crate) fn is_unknown_script(reply: &Result<Reply, Failure>) -> bool {
+    matches!(reply, Ok(Reply::Error(message)) if message.starts_with("NOSCRIPT"))
 }
 
 /// The keys and arguments of a script call. Stored inline for a plain lock on one resource.

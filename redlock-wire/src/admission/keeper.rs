@@ -8,14 +8,15 @@ use redlock_core::node::{ClockReading, QuarantineReason};
 use redlock_core::runtime::{Instant, Runtime};
 
 use super::Behind;
-use super::look::{Look, comparison, found};
+use super::checked::{Checked, reading};
+use super::look::{Look, found};
 use crate::clock_rate::MeasuredClock;
 use crate::connection::Connection;
 use crate::first::first;
 use crate::gate::rule::{Finding, Memory, Standing};
 use crate::gate::{Gate, Ticket};
 use crate::longest::Longest;
-use crate::message::{Failure, Reply};
+use crate::message::Failure;
 use crate::stamp::StampKey;
 use crate::sync::{Mutex, locked};
 
@@ -46,17 +47,6 @@ pub(crate) struct Keeper {
     failure: Mutex<Option<String>>,
 }
 
-/// The clock of a server behind requests.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Clock {
-    /// The server did not permit to read it before.
-    NotRead,
-    /// The server does not permit to read it any more.
-    Denied,
-    /// The time since the Unix epoch.
-    Shows(Duration),
-}
-
 /// The checks of the votes over one connection.
 pub(crate) struct Checks {
     pub(crate) keeper: Arc<Keeper>,
@@ -72,18 +62,6 @@ impl Checks {
     pub(crate) fn follow_votes(&self) -> bool {
         self.clock.load(Ordering::Relaxed) || self.behind != Behind::Nothing
     }
-}
-
-/// A connection whose admission is kept.
-pub(crate) struct Checked<'a, K> {
-    pub(crate) connection: &'a K,
-    pub(crate) gate: &'a Gate,
-    /// The check that follows each vote.
-    pub(crate) behind: Behind,
-    /// True if the clock of the server is read.
-    pub(crate) clock: &'a AtomicBool,
-    /// True if the server reports changes of the stamp.
-    pub(crate) is_tracked: bool,
 }
 
 impl Keeper {
@@ -283,12 +261,12 @@ impl Keeper {
             return false;
         }
         // If there is no reply, the connection ends. Another check follows with the next one.
-        let Ok((replies, reading)) = over.timed(comparison::<K>(self.stamp).into(), runtime).await else {
+        let sent = runtime.now();
+        let Ok((_, compared)) = over.compare(Vec::new(), self.stamp).await else {
             return true;
         };
-        let [stamp, replication] = &replies[..] else { return false };
-        gate.compare(stamp, replication);
-        self.read_clock(gate, reading);
+        gate.compare(&compared);
+        self.read_clock(gate, reading(over.clock_in(&compared), sent, runtime));
         gate.is_admitted()
     }
 
@@ -329,50 +307,5 @@ impl Keeper {
         locked(&self.memory).vouch();
         let look = Look { vouch: true, ..self.look(over.is_tracked) };
         Ok(self.perform(over, ticket, look, runtime).await?.0)
-    }
-}
-
-impl<K: Connection> Checked<'_, K> {
-    /// Sends requests in one pipeline, and reads the clock behind them if that is permitted.
-    ///
-    /// A clock that must not be read any more is not read again over this connection.
-    pub(crate) async fn send(&self, requests: Vec<K::Packed>) -> Result<(Vec<Reply>, Clock), Failure> {
-        if !self.clock.load(Ordering::Relaxed) {
-            return Ok((self.connection.pipeline(requests).await?, Clock::NotRead));
-        }
-        let (replies, time) = self.connection.timed(requests).await?;
-        Ok((replies, self.shown(time)))
-    }
-
-    /// Sends one request as [`send`](Self::send) does.
-    pub(crate) async fn send_one(&self, request: K::Packed) -> Result<(Reply, Clock), Failure> {
-        if !self.clock.load(Ordering::Relaxed) {
-            return Ok((self.connection.call(request).await?, Clock::NotRead));
-        }
-        let (reply, time) = self.connection.timed_call(request).await?;
-        Ok((reply, self.shown(time)))
-    }
-
-    /// Returns what a reading has shown. Without a time, the clock is not read again over this connection.
-    fn shown(&self, time: Option<Duration>) -> Clock {
-        if time.is_none() {
-            self.clock.store(false, Ordering::Relaxed);
-        }
-        time.map_or(Clock::Denied, Clock::Shows)
-    }
-
-    /// Sends requests as [`send`](Self::send) does. The reading bounds later ones.
-    async fn timed(
-        &self,
-        requests: Vec<K::Packed>,
-        runtime: &dyn Runtime,
-    ) -> Result<(Vec<Reply>, Option<ClockReading>), Failure> {
-        let sent = Some(runtime.now());
-        let (replies, clock) = self.send(requests).await?;
-        let reading = match clock {
-            Clock::Shows(server) => Some(ClockReading { sent, server, received: runtime.now() }),
-            Clock::NotRead | Clock::Denied => None,
-        };
-        Ok((replies, reading))
     }
 }

@@ -14,22 +14,6 @@ use crate::text::{field, sanitize};
 
 pub(crate) static LOOK: Script = script!("../scripts/admission.lua");
 
-/// Returns the command that reads the stamp, and nothing else.
-fn read_only<C: Connection>(stamp: StampKey) -> C::Packed {
-    C::pack(Command::Other { name: "GET", args: &[&stamp.name()] })
-}
-
-/// Returns the commands of a [comparison](crate::gate::Gate::compare).
-///
-/// They cost a server a tenth of a look.
-pub(crate) fn comparison<C: Connection>(stamp: StampKey) -> [C::Packed; 2] {
-    [read_only::<C>(stamp), info::<C>(b"replication")]
-}
-
-fn info<C: Connection>(section: &[u8]) -> C::Packed {
-    C::pack(Command::Other { name: "INFO", args: &[section] })
-}
-
 /// One look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
@@ -51,11 +35,17 @@ impl Look {
     /// A plain read arms the tracking, because servers differ in the keys of a script that they track. Nothing comes in
     /// between in a pipeline of this connection. Comparing the two stamps reveals a change by another client.
     pub(crate) fn commands<C: Connection>(self) -> Vec<C::Packed> {
-        let mut commands = vec![self.script::<C>("EVAL", LOOK.text)];
+        let mut commands = vec![self.full::<C>()];
         if self.tracked {
-            commands.extend([C::pack(CACHING), read_only::<C>(self.stamp)]);
+            let read = C::pack(Command::Other { name: "GET", args: &[&self.stamp.name()] });
+            commands.extend([C::pack(CACHING), read]);
         }
         commands
+    }
+
+    /// Returns the look as a single command, with the text of its script.
+    pub(crate) fn full<C: Connection>(self) -> C::Packed {
+        self.script::<C>("EVAL", LOOK.text)
     }
 
     /// Returns the look as a single command, by the SHA-1 of its script.
@@ -84,8 +74,9 @@ pub(crate) async fn found<C: Connection>(connection: &C, replies: &[Reply]) -> R
     match read(replies) {
         Some(finding) => Ok(finding),
         None => {
-            let sections = vec![info::<C>(b"server"), info::<C>(b"replication")];
-            Ok(without_stamp(&connection.pipeline(sections).await?))
+            let info = |section| C::pack(Command::Other { name: "INFO", args: &[section] });
+            let sections = [b"server".as_slice(), b"replication"].map(info);
+            Ok(without_stamp(&connection.pipeline(sections.into()).await?))
         }
     }
 }
@@ -144,7 +135,7 @@ fn without_stamp(replies: &[Reply]) -> Finding {
         (_, _, Some("slave")) => Finding::Replica,
         (Some(seconds), Some(past), Some(_)) => {
             let uptime = Duration::from_secs(seconds);
-            Finding::Uptime { uptime, promoted: !is_forgotten(past) }
+            Finding::Uptime { uptime, promoted: !is_forgotten(past.as_bytes()) }
         }
         _ => Finding::Nothing,
     }

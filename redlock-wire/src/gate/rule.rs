@@ -7,7 +7,6 @@ use redlock_core::node::{ClockReading, Quarantine, QuarantineReason, ServerClock
 use redlock_core::runtime::Instant;
 
 use crate::message::Reply;
-use crate::text::field;
 
 /// The difference of two times that belong to one event.
 const SAME_TIME: Duration = Duration::from_secs(1);
@@ -62,30 +61,25 @@ impl Stamp {
     }
 }
 
-/// Returns why the votes of a server do not count any more, from a comparison with the stamp that the last look has found.
+/// Returns why the votes of a server do not count any more, from the reply to a comparison with the last look.
 ///
-/// `stamp` and `replication` are the replies to `GET` of the stamp and `INFO replication`. A server that was a replica
-/// meanwhile may have an older copy of the same stamp. Its `master_replid2` then differs from the one in the stamp.
-pub(crate) fn difference(known: &[u8], stamp: &Reply, replication: &Reply) -> Option<QuarantineReason> {
+/// `known` is the stamp that the look has found. A server that was a replica meanwhile may have an older copy of the same
+/// stamp. Its `master_replid2` then differs from the one in the stamp.
+pub(crate) fn difference(known: &[u8], compared: &Reply) -> Option<QuarantineReason> {
+    let Reply::Array(parts) = compared else { return Some(QuarantineReason::NotChecked) };
+    let [stamp, Reply::Bytes(role), Reply::Bytes(replid2), _time] = &**parts else {
+        return Some(QuarantineReason::NotChecked);
+    };
     match stamp {
         Reply::Bytes(text) if **text == *known => {}
-        Reply::Error(_) => return Some(QuarantineReason::NotChecked),
         // Another client has renewed the stamp.
         Reply::Bytes(_) => return Some(QuarantineReason::Recent),
         _ => return Some(QuarantineReason::DataLost),
     }
-    let info = match replication {
-        Reply::Bytes(info) => String::from_utf8_lossy(info),
-        // The server has permitted `INFO` to the script of the look, but a proxy does not know it.
-        Reply::Error(error) if error.starts_with("ERR unknown command") => return None,
-        _ => return Some(QuarantineReason::NotChecked),
-    };
-    if field(&info, "role") == Some("slave") {
+    if **role != *b"master" {
         return Some(QuarantineReason::Replica);
     }
-    // A proxy that replies to `INFO` itself may leave it out.
-    let past = field(&info, "master_replid2")?;
-    let is_known = past.as_bytes() == part(known, REPLID2) || is_forgotten(past);
+    let is_known = **replid2 == *part(known, REPLID2) || is_forgotten(replid2);
     (!is_known).then_some(QuarantineReason::Promoted)
 }
 
@@ -100,8 +94,8 @@ fn part(stamp: &[u8], position: usize) -> &[u8] {
 }
 
 /// Returns whether a `master_replid2` is all zeros: the server was never promoted, or has forgotten its promotion.
-pub(crate) fn is_forgotten(replid2: &str) -> bool {
-    replid2.bytes().all(|digit| digit == b'0')
+pub(crate) fn is_forgotten(replid2: &[u8]) -> bool {
+    replid2.iter().all(|digit| *digit == b'0')
 }
 
 /// The knowledge of this process about the server of a node. It outlives connections.
@@ -443,30 +437,34 @@ mod tests {
     #[test]
     fn another_stamp_or_another_past_of_a_server_is_a_difference() {
         let bytes = |text: &str| Reply::Bytes(text.into());
-        let error = |text: &str| Reply::Error(text.into());
-        let info = |role, past| bytes(&format!("# Replication\r\nrole:{role}\r\nmaster_replid2:{past}\r\n"));
+        let error = || Reply::Error("ERR".into());
         let known = "1 run 0a0 5 1000";
-        let of = |stamp, replication| difference(known.as_bytes(), &stamp, &replication);
+        let of = |parts: Vec<Reply>| difference(known.as_bytes(), &Reply::Array(parts));
         for (stamp, reason) in [
             (bytes(known), None),
             (bytes("1 run 0a0 6 1000"), Some(QuarantineReason::Recent)),
             (Reply::Nil, Some(QuarantineReason::DataLost)),
-            (error("NOPERM"), Some(QuarantineReason::NotChecked)),
         ] {
-            assert_eq!(reason, of(stamp.clone(), info("master", "0a0")), "{stamp:?}");
+            assert_eq!(reason, of(vec![stamp.clone(), bytes("master"), bytes("0a0"), error()]), "{stamp:?}");
         }
-        for (replication, reason) in [
-            (info("master", "000"), None),
-            (info("master", "0b0"), Some(QuarantineReason::Promoted)),
-            (info("slave", "0a0"), Some(QuarantineReason::Replica)),
-            (error("ERR unknown command 'INFO'"), None),
-            (error("BUSY Redis is busy running a script"), Some(QuarantineReason::NotChecked)),
-            (error("NOPERM No permissions to run the 'info' command"), Some(QuarantineReason::NotChecked)),
-            (Reply::Nil, Some(QuarantineReason::NotChecked)),
-            (Reply::Array(Vec::new()), Some(QuarantineReason::NotChecked)),
-            (bytes(""), None),
+        for (role, replid2, reason) in [
+            ("master", "000", None),
+            ("master", "0b0", Some(QuarantineReason::Promoted)),
+            ("slave", "0a0", Some(QuarantineReason::Replica)),
+            ("", "", Some(QuarantineReason::Replica)),
         ] {
-            assert_eq!(reason, of(bytes(known), replication.clone()), "{replication:?}");
+            assert_eq!(
+                reason,
+                of(vec![bytes(known), bytes(role), bytes(replid2), error()]),
+                "{role} {replid2}"
+            );
+        }
+        for failed in [error(), Reply::Nil, Reply::Array(vec![]), Reply::Array(vec![bytes(known)])] {
+            assert_eq!(
+                Some(QuarantineReason::NotChecked),
+                difference(known.as_bytes(), &failed),
+                "{failed:?}"
+            );
         }
     }
 

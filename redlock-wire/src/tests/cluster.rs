@@ -260,7 +260,7 @@ async fn vouching_is_for_all_shards() {
     let shards = Shards::new();
     assert_eq!(node::Reply::Granted, call(&shards.node, Request::Vouch).await.unwrap());
     for master in &shards.masters {
-        assert!(master.calls().contains(&"EVAL"), "a look after that of the handshake");
+        assert!(master.calls().contains(&"EVAL look"), "a look after that of the handshake");
     }
     shards.states(0, &["", "", ",fail?"], &THIRDS);
     shards.states(1, &["", "", ",fail?"], &THIRDS);

@@ -15,7 +15,7 @@ async fn admitted() -> (Fake, Arc<Node<Fake>>) {
     let options = Options::new(Arc::new(TokioRuntime::new())).longest_ttl(Duration::from_secs(1));
     let node = Arc::new(Node::new(fake.clone(), &options));
     assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
-    assert_eq!(vec!["SET", "GET", "INFO", "TIME"], fake.calls());
+    assert_eq!(vec!["SET", "EVALSHA compare"], fake.calls());
     (fake, node)
 }
 
@@ -43,11 +43,11 @@ async fn each_vote_has_a_check_behind_it() {
     let (fake, node) = admitted().await;
     fake.is(|behavior| behavior.holds = true);
     let mut votes = vec![begin(&node)];
-    commands(&fake, &["SET", "GET", "INFO", "TIME"]).await;
+    commands(&fake, &["SET", "EVALSHA compare"]).await;
     votes.extend([begin(&node), begin(&node), begin(&node)]);
-    commands(&fake, &["SET", "SET", "SET", "GET", "INFO", "TIME"]).await;
+    commands(&fake, &["SET", "SET", "SET", "EVALSHA compare"]).await;
     votes.push(begin(&node));
-    commands(&fake, &["SET", "GET", "INFO", "TIME"]).await;
+    commands(&fake, &["SET", "EVALSHA compare"]).await;
     fake.is(|behavior| behavior.holds = false);
     for vote in votes {
         assert_eq!(node::Reply::Granted, vote.await.unwrap().unwrap());
@@ -59,7 +59,7 @@ async fn a_vote_behind_a_step_of_the_clock_does_not_count_even_if_an_earlier_che
     let (fake, node) = admitted().await;
     fake.is(|behavior| behavior.holds = true);
     let before = begin(&node);
-    commands(&fake, &["SET", "GET", "INFO", "TIME"]).await;
+    commands(&fake, &["SET", "EVALSHA compare"]).await;
     fake.is(|behavior| behavior.ahead = Some(Duration::from_millis(500)));
     let behind = begin(&node);
     settle().await;

@@ -197,7 +197,7 @@ async fn votes_count_although_the_clock_must_not_be_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vote_without_the_reading_that_was_permitted_before_does_not_count() {
-    // With pushes in order, only the clock is read behind a vote, and otherwise the stamp and `INFO`, too.
+    // With pushes in order, only the clock is read behind a vote. Otherwise a comparison reads it.
     for reports_flushes in [false, true] {
         let (fake, node) = checked_node();
         fake.is(|behavior| {
@@ -224,9 +224,9 @@ async fn a_look_behind_a_vote_is_sent_in_full_if_the_server_has_lost_its_script(
     });
     for _ in 0..2 {
         assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
-        assert_eq!(vec!["SET", "EVALSHA", "TIME", "EVAL"], fake.calls());
+        assert_eq!(vec!["SET", "EVALSHA look", "TIME", "EVAL look"], fake.calls());
     }
-    fake.is(|behavior| behavior.gives_up_eval = true);
+    fake.is(|behavior| behavior.gives_up_look = true);
     let error = lock(&node).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unknown, error.kind(), "the vote was sent: {error}");
 }

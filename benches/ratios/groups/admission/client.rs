@@ -16,7 +16,7 @@ use crate::report::Goal;
 pub(super) enum Client {
     /// A flush is pushed before later replies, so no check follows a vote.
     Redis,
-    /// `GET` of the stamp and `INFO replication` follow each vote.
+    /// A comparison with the last look follows each vote.
     RedisResp2,
     /// A look follows each vote.
     RedisBorrowed,
