@@ -176,6 +176,8 @@ impl<K: Connection> Link<K> {
     ) -> Result<Vec<Reply>, Failure> {
         let (gate, checked) = (self.hub.gate(), self.checked(checks));
         let (replies, clock) = match checks.behind {
+            // There is nothing to compare with.
+            _ if !gate.knows_stamp() => checked.send(requests).await?,
             Behind::Nothing => checked.send(requests).await?,
             Behind::Comparison => {
                 let (replies, compared) = checked.compare(requests, checks.keeper.stamp).await?;

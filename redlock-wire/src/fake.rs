@@ -60,8 +60,10 @@ pub(crate) struct Behavior {
     /// If `true`, requests fail at once. Only these failures reveal the lost connection.
     pub(crate) fails: bool,
     pub(crate) knows_scripts: bool,
-    /// True if the client gives up a look that is sent alone, before it sends it.
-    pub(crate) gives_up_look: bool,
+    /// The error of a comparison or a look.
+    pub(crate) check_error: Option<&'static str>,
+    /// True if the client gives up a comparison or a look that is sent alone, before it sends it.
+    pub(crate) gives_up_scripts: bool,
     pub(crate) info: Reply,
     pub(crate) set: Reply,
     pub(crate) get: Reply,
@@ -98,7 +100,8 @@ impl Default for Behavior {
             holds: false,
             fails: false,
             knows_scripts: true,
-            gives_up_look: false,
+            check_error: None,
+            gives_up_scripts: false,
             info,
             set,
             get,
@@ -256,7 +259,8 @@ impl Connection for FakeConnection {
         match command {
             Command::Other { name, args: [_, _, stamp, arguments @ ..] } if stamp.starts_with(STAMP) => {
                 match (name, arguments) {
-                    (_, []) => COMPARE,
+                    ("EVALSHA", [_]) => SHORT_COMPARE,
+                    (_, [_]) => COMPARE,
                     ("EVALSHA", _) => SHORT_LOOK,
                     _ => LOOK,
                 }
@@ -283,8 +287,8 @@ impl Connection for FakeConnection {
             "TIME" => behavior.time(),
             "GET" => behavior.get,
             "EVALSHA" if !behavior.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
+            COMPARE | LOOK if behavior.gives_up_scripts => return Err(Failure::not_sent("gone")),
             COMPARE => behavior.compared(),
-            LOOK if behavior.gives_up_look => return Err(Failure::not_sent("gone")),
             LOOK => behavior.found(),
             _ => Reply::Int(1),
         })
@@ -308,9 +312,11 @@ impl Connection for FakeConnection {
         }
         let sha = || Reply::Bytes(b"sha".to_vec());
         let reply = |name| match name {
-            SHORT_LOOK if !behavior.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
+            SHORT_COMPARE | SHORT_LOOK if !behavior.knows_scripts => {
+                Reply::Error("NOSCRIPT No matching script.".into())
+            }
             LOOK | SHORT_LOOK => behavior.found(),
-            COMPARE => behavior.compared(),
+            SHORT_COMPARE => behavior.compared(),
             "GET" => behavior.stamp.map_or_else(sha, bytes),
             "CLUSTER" => behavior.cluster.clone(),
             "SENTINEL" => behavior.sentinel.clone(),
@@ -359,7 +365,8 @@ impl Command<'_> {
 }
 
 /// The commands of restart admission.
-const COMPARE: &str = "EVALSHA compare";
+const COMPARE: &str = "EVAL compare";
+const SHORT_COMPARE: &str = "EVALSHA compare";
 const LOOK: &str = "EVAL look";
 const SHORT_LOOK: &str = "EVALSHA look";
 
@@ -370,6 +377,9 @@ fn bytes(text: &str) -> Reply {
 impl Behavior {
     /// Returns the reply to a look.
     fn found(&self) -> Reply {
+        if let Some(error) = self.check_error {
+            return Reply::Error(error.into());
+        }
         let stamp =
             |text| Reply::Array(vec![Reply::Int(0), Reply::Int(60_000), Reply::Int(1000), bytes(text)]);
         self.stamp.map_or_else(|| bytes("sha"), stamp)
@@ -377,6 +387,9 @@ impl Behavior {
 
     /// Returns the reply to a comparison.
     fn compared(&self) -> Reply {
+        if let Some(error) = self.check_error {
+            return Reply::Error(error.into());
+        }
         Reply::Array(vec![self.stamp.map_or(Reply::Nil, bytes), bytes("master"), bytes("0"), self.time()])
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use redlock_core::node::ClockReading;
 use redlock_core::runtime::{Instant, Runtime};
 
-use super::{Behind, comparison};
+use super::Behind;
+use super::comparison::Comparison;
+use crate::clock;
 use crate::connection::Connection;
 use crate::gate::Gate;
 use crate::message::{Failure, Reply};
@@ -15,9 +17,9 @@ use crate::stamp::StampKey;
 /// The clock of a server behind requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
-    /// The server did not permit to read it before.
+    /// The server did not permit reading it before.
     NotRead,
-    /// The server does not permit to read it any more.
+    /// The server does not permit reading it any more.
     Denied,
     /// The time since the Unix epoch.
     Shows(Duration),
@@ -56,7 +58,7 @@ impl<K: Connection> Checked<'_, K> {
         Ok((reply, self.shown(time)))
     }
 
-    /// Returns what a reading has shown. Without a time, the clock is not read again over this connection.
+    /// Returns the clock that a reading shows. Without a time, the clock is not read again over this connection.
     fn shown(&self, time: Option<Duration>) -> Clock {
         if time.is_none() {
             self.clock.store(false, Ordering::Relaxed);
@@ -82,22 +84,26 @@ impl<K: Connection> Checked<'_, K> {
         stamp: StampKey,
     ) -> Result<(Vec<Reply>, Reply), Failure> {
         let count = requests.len();
-        requests.push(comparison::short::<K>(stamp));
+        let comparison = Comparison { stamp, reads_clock: self.clock.load(Ordering::Relaxed) };
+        requests.push(comparison.short::<K>());
         let replies = self.connection.pipeline(requests).await?;
-        self.with_script(replies, count, || comparison::full::<K>(stamp)).await
+        self.with_script(replies, count, || comparison.full::<K>()).await
     }
 
-    /// Returns the reading in the reply to a comparison.
+    /// Returns the clock that the reply to a comparison shows.
+    ///
+    /// A comparison that has failed does not show that the clock must not be read. It ends the admission in any case.
     pub(crate) fn clock_in(&self, compared: &Reply) -> Clock {
-        if self.clock.load(Ordering::Relaxed) {
-            self.shown(comparison::time(compared))
-        } else {
-            Clock::NotRead
+        match compared {
+            Reply::Array(parts) if self.clock.load(Ordering::Relaxed) => {
+                self.shown(parts.get(3).and_then(clock::time))
+            }
+            _ => Clock::NotRead,
         }
     }
 
     /// Separates the reply to a script from those to the requests before it. Sends the script in full after an error: the
-    /// server may not know the script, or deny `EVALSHA`.
+    /// server may not know the script, or deny `EVALSHA`. To be used only if the last look was permitted.
     ///
     /// The script is then behind the requests, too, even over another socket: a server that has lost them has another
     /// identity or another stamp.

@@ -1,35 +1,39 @@
 //! The comparison: one command that shows whether a server may have lost locks since the last look, and its clock.
 //!
-//! It costs a server half of a look.
+//! It takes half the CPU time of a look.
 
-use std::time::Duration;
+use std::borrow::Cow;
 
-use crate::clock;
+use smallvec::SmallVec;
+
 use crate::connection::Connection;
-use crate::message::{Command, Reply};
-use crate::script::{Script, script};
+use crate::script::{Script, ScriptArgs, script};
 use crate::stamp::StampKey;
 
 static COMPARE: Script = script!("../scripts/compare.lua");
 
-/// Returns the comparison by the SHA-1 of its script.
-pub(crate) fn short<C: Connection>(stamp: StampKey) -> C::Packed {
-    call::<C>("EVALSHA", &COMPARE.sha, stamp)
+/// A comparison that is to be sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Comparison {
+    pub(crate) stamp: StampKey,
+    /// True if it reads the clock.
+    pub(crate) reads_clock: bool,
 }
 
-/// Returns the comparison with the text of its script.
-pub(crate) fn full<C: Connection>(stamp: StampKey) -> C::Packed {
-    call::<C>("EVAL", COMPARE.text, stamp)
-}
+impl Comparison {
+    /// Returns the comparison by the SHA-1 of its script.
+    pub(crate) fn short<C: Connection>(self) -> C::Packed {
+        self.call::<C>("EVALSHA", &COMPARE.sha)
+    }
 
-fn call<C: Connection>(name: &'static str, script: &str, stamp: StampKey) -> C::Packed {
-    C::pack(Command::Other { name, args: &[script.as_bytes(), b"1", &stamp.name()] })
-}
+    /// Returns the comparison with the text of its script.
+    pub(crate) fn full<C: Connection>(self) -> C::Packed {
+        self.call::<C>("EVAL", COMPARE.text)
+    }
 
-/// Returns the time that the clock of the server showed; `None` if it must not be read.
-pub(crate) fn time(reply: &Reply) -> Option<Duration> {
-    match reply {
-        Reply::Array(parts) => clock::time(parts.last()?),
-        _ => None,
+    fn call<C: Connection>(self, name: &'static str, script: &str) -> C::Packed {
+        let reads_clock: &[u8] = if self.reads_clock { b"1" } else { b"0" };
+        let (keys, args) = ([self.stamp.name()], [Cow::Borrowed(reads_clock)]);
+        ScriptArgs { keys: SmallVec::from(keys), args: SmallVec::from_iter(args) }.call::<C>(name, script)
     }
 }

@@ -266,7 +266,9 @@ impl Keeper {
             return true;
         };
         gate.compare(&compared);
-        self.read_clock(gate, reading(over.clock_in(&compared), sent, runtime));
+        if gate.is_admitted() {
+            self.read_clock(gate, reading(over.clock_in(&compared), sent, runtime));
+        }
         gate.is_admitted()
     }
 

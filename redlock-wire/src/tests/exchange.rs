@@ -216,19 +216,64 @@ async fn a_vote_without_the_reading_that_was_permitted_before_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_behind_a_vote_is_sent_in_full_if_the_server_has_lost_its_script() {
-    let (fake, node) = checked_node();
-    fake.is(|behavior| {
-        behavior.stamp = Some("1 run 0 5 1000");
-        (behavior.keeps_order, behavior.knows_scripts) = (false, false);
-    });
-    for _ in 0..2 {
-        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
-        assert_eq!(vec!["SET", "EVALSHA look", "TIME", "EVAL look"], fake.calls());
+async fn a_check_behind_a_vote_is_sent_in_full_if_the_server_has_lost_its_script() {
+    let in_full =
+        [vec!["SET", "EVALSHA compare", "EVAL compare"], vec!["SET", "EVALSHA look", "TIME", "EVAL look"]];
+    for (keeps_order, in_full) in [true, false].into_iter().zip(in_full) {
+        let (fake, node) = checked_node();
+        fake.is(|behavior| {
+            behavior.stamp = Some("1 run 0 5 1000");
+            (behavior.keeps_order, behavior.knows_scripts) = (keeps_order, false);
+        });
+        for _ in 0..2 {
+            assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+            assert_eq!(in_full, fake.calls());
+        }
+        fake.is(|behavior| behavior.gives_up_scripts = true);
+        let error = lock(&node).await.unwrap_err();
+        assert_eq!(NodeErrorKind::Unknown, error.kind(), "the vote was sent: {error}");
     }
-    fake.is(|behavior| behavior.gives_up_look = true);
-    let error = lock(&node).await.unwrap_err();
-    assert_eq!(NodeErrorKind::Unknown, error.kind(), "the vote was sent: {error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_stamp_only_the_clock_is_read_behind_votes() {
+    for keeps_order in [true, false] {
+        let (fake, node) = checked_node();
+        let info = "redis_version:7.0.15\r\nrun_id:fake\r\nrole:master\r\nmaster_replid2:0\r\nuptime_in_seconds:60\r\n";
+        fake.is(|behavior| {
+            (behavior.keeps_order, behavior.check_error) = (keeps_order, Some("NOPERM"));
+            behavior.info = Reply::Bytes(info.into());
+        });
+        for _ in 0..2 {
+            assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+            let calls = fake.calls();
+            assert!(calls.ends_with(&["SET", "TIME"]), "{calls:?}");
+        }
+        fake.is(|behavior| behavior.ahead = Some(Duration::from_millis(500)));
+        assert_eq!(Some(QuarantineReason::ClockJumped), reason(lock(&node).await.unwrap()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_is_still_read_after_a_check_that_has_failed() {
+    for reports_flushes in [false, true] {
+        let (fake, node) = checked_node();
+        fake.is(|behavior| {
+            (behavior.stamp, behavior.reports_flushes) = (Some("1 run 0 5 1000"), reports_flushes);
+        });
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+        fake.is(|behavior| behavior.check_error = Some("LOADING"));
+        if reports_flushes {
+            // No check follows the vote, but there is one every second.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        assert_eq!(Some(QuarantineReason::NotChecked), reason(lock(&node).await.unwrap()));
+        fake.is(|behavior| behavior.check_error = None);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(node::Reply::Granted, lock(&node).await.unwrap());
+        fake.is(|behavior| behavior.ahead = Some(Duration::from_secs(10)));
+        assert_eq!(Some(QuarantineReason::ClockJumped), reason(lock(&node).await.unwrap()));
+    }
 }
 
 #[tokio::test(start_paused = true)]
