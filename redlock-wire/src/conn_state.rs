@@ -118,8 +118,9 @@ impl<K: Connection> Link<K> {
         is_vote: bool,
         runtime: &Arc<dyn Runtime>,
     ) -> Result<Reply, Failure> {
-        let checks = self.checks.as_ref().filter(|checks| is_vote && checks.follow_votes());
-        let checks = checks.filter(|_| self.hub.gate().is_admitted());
+        let gate = self.hub.gate();
+        let checks = self.checks.as_ref().filter(|checks| is_vote && checks.follow_votes(gate));
+        let checks = checks.filter(|_| gate.is_admitted());
         let reply = match checks {
             Some(checks) if !checks.are_common => {
                 Box::pin(self.checked_vote(request, checks, &**runtime)).await?
@@ -134,7 +135,7 @@ impl<K: Connection> Link<K> {
             }
         };
         if is_vote && matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
-            self.hub.gate().lose(QuarantineReason::Replica);
+            gate.lose(QuarantineReason::Replica);
         }
         Ok(reply)
     }
@@ -176,15 +177,12 @@ impl<K: Connection> Link<K> {
     ) -> Result<Vec<Reply>, Failure> {
         let (gate, checked) = (self.hub.gate(), self.checked(checks));
         let (replies, clock) = match checks.behind {
-            // There is nothing to compare with.
-            _ if !gate.knows_stamp() => checked.send(requests).await?,
-            Behind::Nothing => checked.send(requests).await?,
-            Behind::Comparison => {
+            Behind::Comparison if gate.knows_stamp() => {
                 let (replies, compared) = checked.compare(requests, checks.keeper.stamp).await?;
                 gate.compare(&compared);
                 (replies, checked.clock_in(&compared))
             }
-            Behind::Look(look) => {
+            Behind::Look(look) if gate.knows_stamp() => {
                 let count = requests.len();
                 requests.push(look.short::<K>());
                 let (replies, clock) = checked.send(requests).await?;
@@ -193,6 +191,8 @@ impl<K: Connection> Link<K> {
                 gate.compare_found(look::read(&[found]).as_ref());
                 return Ok(replies);
             }
+            // Without a stamp, there is nothing to compare with.
+            Behind::Nothing | Behind::Comparison | Behind::Look(_) => checked.send(requests).await?,
         };
         self.apply_clock(checks, clock, runtime);
         Ok(replies)

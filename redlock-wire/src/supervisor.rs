@@ -197,7 +197,7 @@ impl<C: Connector> Supervisor<C> {
             keeper.apply(hub.gate(), ticket, look, &finding, self.options.runtime.now());
             keeper.read_clock(hub.gate(), reading);
             let behind = if !connection.keeps_order() {
-                Behind::Look(Look { jumped: None, ..keeper.look(false) })
+                Behind::Look(keeper.look_behind())
             } else if server.pushes.is_ok() && connection.reports_flushes() {
                 Behind::Nothing
             } else {

@@ -59,8 +59,8 @@ pub(crate) struct Checks {
 
 impl Checks {
     /// Returns whether anything is sent behind votes.
-    pub(crate) fn follow_votes(&self) -> bool {
-        self.clock.load(Ordering::Relaxed) || self.behind != Behind::Nothing
+    pub(crate) fn follow_votes(&self, gate: &Gate) -> bool {
+        self.clock.load(Ordering::Relaxed) || self.behind != Behind::Nothing && gate.knows_stamp()
     }
 }
 
@@ -105,6 +105,11 @@ impl Keeper {
     pub(crate) fn look(&self, tracked: bool) -> Look {
         let jumped = locked(&self.memory).jumped;
         Look { stamp: self.stamp, longest: self.longest.millis(), vouch: false, jumped, tracked }
+    }
+
+    /// Returns the look that follows votes. It renews no stamp because of a jump, which is for the keeper to do.
+    pub(crate) fn look_behind(&self) -> Look {
+        Look { jumped: None, ..self.look(false) }
     }
 
     /// Applies a reading of the server's clock. A jump ends the admission.

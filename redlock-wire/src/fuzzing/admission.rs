@@ -80,7 +80,7 @@ impl NodeAdmission {
     /// Returns the command of a look that is sent behind a request.
     #[must_use]
     pub fn look_behind(&self) -> Vec<Vec<u8>> {
-        command(Look { jumped: None, ..self.keeper.look(false) })
+        command(self.keeper.look_behind())
     }
 
     /// Applies the reply to a look that was sent behind a request.

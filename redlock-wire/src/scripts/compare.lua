@@ -1,6 +1,7 @@
--- Reads the stamp, the replication and the clock of a server. The first two show whether it may have lost locks since a look.
--- KEYS: the stamp. ARGV: 1 to read the clock, else 0. Returns {stamp, role, master_replid2, time}. The time is an error if
--- it must not be read.
+-- Reads the stamp, the replication and the clock of a server. The first two show whether it may have lost locks since the
+-- last look.
+-- KEYS: the stamp. ARGV: 1 to read the clock, else 0.
+-- Returns {stamp, role, master_replid2, time}. The time is an error if it must not be read.
 local info = redis.call('INFO', 'replication')
 local function field(name)
     return string.match(info, '\n' .. name .. ':([^\r\n]*)') or ''
